@@ -1,0 +1,3 @@
+//! The dataglot binary.
+
+fn main() {}

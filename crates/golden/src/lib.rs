@@ -1,0 +1,1 @@
+//! Runs grammar-tests and examples through the wire, on every backend.

@@ -1,0 +1,1 @@
+//! The front door: PostgreSQL's wire protocol, configuration and process life.

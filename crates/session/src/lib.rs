@@ -1,0 +1,1 @@
+//! Transactions, the statement pipeline, settings and SHOW.

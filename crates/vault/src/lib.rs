@@ -1,0 +1,1 @@
+//! Seals secrets and makes password verifiers.
