@@ -1,0 +1,328 @@
+//! The committer: one thread that plans, commits in groups, publishes and answers, in that order.
+//!
+//! It keeps three promises. Nothing is answered that depends on what is not durable: an answer that
+//! was planned on the uncommitted part of a group waits for the group, and is planned anew if that
+//! fails. Nothing is published before it is durable. After a commit of unknown outcome nothing is
+//! committed before that outcome is known.
+
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use dataglot_model::{OrgName, Seq, TransactionId};
+use tokio::sync::broadcast;
+
+use crate::group::{Build, Transaction, empty_head};
+use crate::images::Images;
+use crate::queue::{Job, Queue};
+use crate::{
+    CommitError, Compiled, Compiler, Done, Event, HubLimits, MetaStore, OrgWrite, State, StoreError, SubmitError,
+};
+
+/// How often a group is planned again because other writers of the same store were faster.
+const ATTEMPTS_MAX: u32 = 8;
+
+pub(crate) struct Committer<C: Compiler> {
+    store: Arc<dyn MetaStore>,
+    compiler: Arc<C>,
+    images: Arc<Images<C::State>>,
+    queue: Arc<Queue<C>>,
+    events: broadcast::Sender<Event>,
+    group_requests_max: usize,
+    group_bytes_max: usize,
+    /// The group whose outcome is not known yet.
+    unsettled: Option<Build<C::State>>,
+}
+
+/// A job that was planned, and what it is answered once the group is durable.
+struct Planned<C: Compiler> {
+    job: Job<C>,
+    answer: Result<(Option<Seq>, C::Answer), C::Refusal>,
+}
+
+impl<C: Compiler> Planned<C> {
+    /// Whether the group holds something of it.
+    fn wrote(&self) -> bool {
+        matches!(self.answer, Ok((Some(_), _)))
+    }
+}
+
+/// What became of a group.
+enum Fate {
+    Durable,
+    Conflict,
+    Failed(StoreError),
+    Unknown,
+}
+
+impl<C: Compiler> Committer<C> {
+    pub(crate) fn new(
+        store: Arc<dyn MetaStore>,
+        compiler: Arc<C>,
+        images: Arc<Images<C::State>>,
+        queue: Arc<Queue<C>>,
+        events: broadcast::Sender<Event>,
+        limits: &HubLimits,
+    ) -> Self {
+        let HubLimits { group_requests_max, group_bytes_max, .. } = *limits;
+        Committer { store, compiler, images, queue, events, group_requests_max, group_bytes_max, unsettled: None }
+    }
+
+    /// Until the queue is stopped and empty.
+    pub(crate) fn run(mut self) {
+        while let Some(jobs) = self.queue.drain(self.group_requests_max, self.group_bytes_max) {
+            let jobs: Vec<_> = jobs.into_iter().filter(|job| job.claim.take()).collect();
+            if let Err(error) = self.settle() {
+                jobs.into_iter().for_each(|job| answer(job, Err(SubmitError::Failed(error.clone()))));
+                continue;
+            }
+            self.group(jobs);
+        }
+    }
+
+    /// Plans and commits `jobs`, as often as it takes, and answers each of them.
+    fn group(&mut self, mut jobs: Vec<Job<C>>) {
+        for attempt in 0..ATTEMPTS_MAX {
+            let (build, planned) = self.plan(jobs);
+            let fate = if build.is_empty() { Fate::Durable } else { self.commit(&build) };
+            match fate {
+                Fate::Durable => return self.publish(build, planned),
+                Fate::Conflict => {
+                    jobs = planned.into_iter().map(|p| p.job).collect();
+                    if let Err(error) = self.catch_up(&build, attempt) {
+                        return fail(jobs, &error);
+                    }
+                }
+                // What does not fit may be one transaction out of many: the others have their try.
+                Fate::Failed(StoreError::DiskFull) if planned.len() > 1 => {
+                    drop(build);
+                    return planned.into_iter().for_each(|p| self.group(vec![p.job]));
+                }
+                Fate::Failed(error) => {
+                    drop(build);
+                    let (wrote, others): (Vec<_>, Vec<_>) = planned.into_iter().partition(Planned::wrote);
+                    fail(wrote.into_iter().map(|p| p.job), &error);
+                    // They were planned on what is not there now.
+                    jobs = others.into_iter().map(|p| p.job).collect();
+                    if !jobs.is_empty() {
+                        self.group(jobs);
+                    }
+                    return;
+                }
+                Fate::Unknown => {
+                    self.unsettled = Some(build);
+                    let (wrote, others): (Vec<_>, Vec<_>) = planned.into_iter().partition(Planned::wrote);
+                    for Planned { job, .. } in wrote {
+                        let id = job.submission.id;
+                        answer(job, Err(SubmitError::Unknown(id)));
+                    }
+                    return fail(others.into_iter().map(|p| p.job), &StoreError::Poisoned);
+                }
+            }
+        }
+        fail(jobs, &StoreError::Contended);
+    }
+
+    /// Plans each job on the newest image. Answers those that can be answered whatever becomes of the
+    /// group: what was planned on uncommitted state has to wait for it, however it ended.
+    fn plan(&self, jobs: Vec<Job<C>>) -> (Build<C::State>, Vec<Planned<C>>) {
+        let mut build = Build::new();
+        let mut planned = Vec::with_capacity(jobs.len());
+        for mut job in jobs {
+            let alone = build.is_empty();
+            match self.plan_one(&mut build, &mut job) {
+                Err(error) => answer(job, Err(SubmitError::Failed(error))),
+                Ok(Err(refusal)) if alone => answer(job, Err(SubmitError::Refused(refusal))),
+                Ok(outcome) => planned.push(Planned { job, answer: outcome }),
+            }
+        }
+        (build, planned)
+    }
+
+    #[allow(clippy::type_complexity, reason = "the outer error is the store's, the inner one the compiler's")]
+    fn plan_one(
+        &self,
+        build: &mut Build<C::State>,
+        job: &mut Job<C>,
+    ) -> Result<Result<(Option<Seq>, C::Answer), C::Refusal>, StoreError> {
+        let org = job.submission.org.clone();
+        let Some(state) = self.newest(build, &org)? else {
+            return Err(StoreError::NoSuchOrg(org));
+        };
+        // An image that cannot be loaded must not look like an org that is not there.
+        let trouble = RefCell::new(None);
+        let outcome = {
+            let target = |name: &OrgName| {
+                self.newest(build, name).unwrap_or_else(|error| {
+                    *trouble.borrow_mut() = Some(error);
+                    None
+                })
+            };
+            let request = &mut job.submission.request;
+            catch_unwind(AssertUnwindSafe(|| self.compiler.compile(&state, &target, request)))
+                .unwrap_or_else(|_| Err(self.compiler.panicked()))
+        };
+        if let Some(error) = trouble.into_inner() {
+            return Err(error);
+        }
+        match outcome {
+            Err(refusal) => Ok(Err(refusal)),
+            Ok(compiled) => self.add(build, job, &state, compiled).map(Ok),
+        }
+    }
+
+    /// Adds what a request comes to.
+    fn add(
+        &self,
+        build: &mut Build<C::State>,
+        job: &Job<C>,
+        before: &C::State,
+        compiled: Compiled<C::State, C::Answer>,
+    ) -> Result<(Option<Seq>, C::Answer), StoreError> {
+        let Compiled { statements, mut state, answer, org: write } = compiled;
+        if statements.is_empty() && write.is_none() {
+            return Ok((None, answer));
+        }
+        let submission = &job.submission;
+        let at = submission.at;
+        let transaction = |seq, statements| Transaction {
+            id: submission.id,
+            seq,
+            at,
+            actor: submission.actor.clone(),
+            session: Arc::clone(&submission.session),
+            statements,
+        };
+        let head = before.head();
+        let seq = head.seq.next();
+        state.advance(seq, at);
+        match write {
+            None => {}
+            Some(OrgWrite::Create { name, org_id, statement }) => {
+                if self.newest(build, &name)?.is_some() {
+                    tracing::error!("an org was to be made that exists");
+                    return Err(StoreError::Internal);
+                }
+                let mut made = C::State::new(name.clone(), empty_head(org_id, at));
+                statement.mutations.iter().for_each(|m| made.apply(m));
+                made.advance(Seq(1), at);
+                build.create(name, made, transaction(Seq(1), vec![statement]));
+            }
+            Some(OrgWrite::Drop { name }) => {
+                let Some(dropped) = self.newest(build, &name)? else {
+                    return Err(StoreError::NoSuchOrg(name));
+                };
+                if name == submission.org {
+                    tracing::error!("an org was to be dropped by itself");
+                    return Err(StoreError::Internal);
+                }
+                build.drop_org(name, dropped);
+            }
+        }
+        build.push(&submission.org, &head, state, transaction(seq, statements));
+        Ok((Some(seq), answer))
+    }
+
+    /// The org's newest image, earlier transactions of the group included.
+    fn newest(&self, build: &Build<C::State>, org: &OrgName) -> Result<Option<C::State>, StoreError> {
+        match build.state(org) {
+            Some(state) => Ok(state.cloned()),
+            None => Ok(self.images.get_or_load(org)?.map(|state| C::State::clone(&state))),
+        }
+    }
+
+    /// Commits, and finds out what became of it.
+    fn commit(&self, build: &Build<C::State>) -> Fate {
+        let commit = || build.commit(self.store.as_ref());
+        match catch_unwind(AssertUnwindSafe(commit)).unwrap_or(Err(CommitError::Unknown(StoreError::Internal))) {
+            Ok(()) => Fate::Durable,
+            Err(CommitError::Conflict) => Fate::Conflict,
+            Err(CommitError::Full) => Fate::Failed(StoreError::DiskFull),
+            Err(CommitError::Failed(error)) => Fate::Failed(error),
+            Err(CommitError::Unknown(error)) => match self.is_durable(build) {
+                Ok(true) => Fate::Durable,
+                Ok(false) => Fate::Failed(error),
+                Err(again) => {
+                    tracing::error!(%error, %again, "the outcome of a commit is not known");
+                    Fate::Unknown
+                }
+            },
+        }
+    }
+
+    /// Whether the group is there: it is one step, so one of its transactions speaks for all.
+    fn is_durable(&self, build: &Build<C::State>) -> Result<bool, StoreError> {
+        let Some((org, id)) = build.probe() else { return Ok(true) };
+        let find = || self.store.find_transaction(&org, id);
+        let found = catch_unwind(AssertUnwindSafe(find)).unwrap_or(Err(StoreError::Internal))?;
+        Ok(found.is_some())
+    }
+
+    /// Finds out what became of the last group, if that is not known. Nothing is planned before.
+    fn settle(&mut self) -> Result<(), StoreError> {
+        let Some(build) = self.unsettled.take() else { return Ok(()) };
+        match self.is_durable(&build) {
+            Ok(true) => self.publish(build, Vec::new()),
+            Ok(false) => {}
+            Err(error) => {
+                self.unsettled = Some(build);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Loads what other writers have made of the group's orgs.
+    fn catch_up(&self, build: &Build<C::State>, attempt: u32) -> Result<(), StoreError> {
+        for org in build.orgs() {
+            let before = self.images.get(org).map(|s| s.head());
+            let now = self.images.reload(org)?.map(|s| s.head());
+            if let (Some(before), Some(now)) = (before, now) {
+                let missed = if before.org_id == now.org_id { before.seq.0 + 1 } else { 1 };
+                self.announce((missed..=now.seq.0).map(|seq| (org.clone(), Seq(seq))));
+            }
+        }
+        if attempt > 0 {
+            // Two writers that collide again and again must get out of step; ids are random enough.
+            let salt = build.probe().map_or(0, |(_, TransactionId(id))| id % 8);
+            let millis = u64::try_from(salt).unwrap_or(0) + (1 << attempt.min(6));
+            std::thread::sleep(Duration::from_millis(millis));
+        }
+        Ok(())
+    }
+
+    /// The group is durable: swap the images, then answer, then announce.
+    fn publish(&self, build: Build<C::State>, planned: Vec<Planned<C>>) {
+        let finished = build.finish();
+        self.images.publish(finished.images);
+        for Planned { job, answer: outcome } in planned {
+            let org = &job.submission.org;
+            let state = finished.answers.get(org).cloned().or_else(|| self.images.get(org));
+            let outcome = match (outcome, state) {
+                (Err(refusal), _) => Err(SubmitError::Refused(refusal)),
+                (Ok((seq, answer)), Some(state)) => Ok(Done { seq, answer, state }),
+                // Its org was dropped, by a later transaction of the same group.
+                (Ok(_), None) => Err(SubmitError::Failed(StoreError::NoSuchOrg(org.clone()))),
+            };
+            answer(job, outcome);
+        }
+        self.announce(finished.committed);
+    }
+
+    fn announce(&self, committed: impl IntoIterator<Item = (OrgName, Seq)>) {
+        for (org, seq) in committed {
+            // Without a receiver there is nobody to tell.
+            let _ = self.events.send(Event { org, seq });
+        }
+    }
+}
+
+fn fail<C: Compiler>(jobs: impl IntoIterator<Item = Job<C>>, error: &StoreError) {
+    jobs.into_iter().for_each(|job| answer(job, Err(SubmitError::Failed(error.clone()))));
+}
+
+fn answer<C: Compiler>(job: Job<C>, outcome: Result<Done<C>, SubmitError<C::Refusal>>) {
+    // The submitter may be gone: the transaction stands all the same.
+    let _ = job.reply.send(outcome);
+}

@@ -1,0 +1,1 @@
+//! What every store has to do.

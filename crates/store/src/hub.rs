@@ -1,0 +1,259 @@
+//! The images of all orgs, and the way in for transactions.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use dataglot_model::{ChangedStatement, Name, OrgName, Seq, Timestamp, TransactionId};
+use tokio::sync::broadcast;
+
+use crate::committer::Committer;
+use crate::group::{Transaction, commit_first, empty_head};
+use crate::images::Images;
+use crate::queue::{Job, PushError, Queue};
+use crate::reader::Readers;
+use crate::record::{ChangeEntry, Damage, read_changes};
+use crate::{Compiler, MetaStore, State, StoreError, Submission, SubmitError, Ticket};
+
+/// A transaction is durable. Sent after it is, in order, without a gap as long as the receiver keeps
+/// up; one that lags reads [`Hub::changes`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// In which org.
+    pub org: OrgName,
+    /// Its number.
+    pub seq: Seq,
+}
+
+/// Bounds of a hub.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HubLimits {
+    /// Transactions that may wait.
+    pub queue_requests_max: usize,
+    /// Bytes that they may take.
+    pub queue_bytes_max: usize,
+    /// Transactions of one commit.
+    pub group_requests_max: usize,
+    /// Bytes that the requests of one commit take; a single larger one is a group of its own.
+    pub group_bytes_max: usize,
+    /// Events that a receiver may lag behind.
+    pub feed_events_max: usize,
+}
+
+impl Default for HubLimits {
+    fn default() -> Self {
+        HubLimits {
+            queue_requests_max: 4096,
+            queue_bytes_max: 256 << 20,
+            group_requests_max: 256,
+            group_bytes_max: 8 << 20,
+            feed_events_max: 4096,
+        }
+    }
+}
+
+/// The first transaction of a new store: it makes the first org.
+pub struct FirstOrg {
+    /// The org.
+    pub name: OrgName,
+    /// Its identity.
+    pub org_id: u64,
+    /// The transaction's identity.
+    pub id: TransactionId,
+    /// When it started.
+    pub at: Timestamp,
+    /// Who does it.
+    pub actor: Name,
+    /// As what session, for people.
+    pub session: Arc<str>,
+    /// What it does.
+    pub statement: ChangedStatement,
+}
+
+/// A store with its committer and its images. Clones are handles on the same one; when the last is
+/// dropped, the queue is finished and the committer ends.
+pub struct Hub<C: Compiler> {
+    shared: Arc<Shared<C>>,
+    running: Arc<Running<C>>,
+}
+
+impl<C: Compiler> Clone for Hub<C> {
+    fn clone(&self) -> Self {
+        Hub { shared: Arc::clone(&self.shared), running: Arc::clone(&self.running) }
+    }
+}
+
+struct Shared<C: Compiler> {
+    store: Arc<dyn MetaStore>,
+    store_id: [u8; 16],
+    images: Arc<Images<C::State>>,
+    queue: Arc<Queue<C>>,
+    compiler: Arc<C>,
+    events: broadcast::Sender<Event>,
+    readers: Readers,
+}
+
+/// Ends the committer when the last handle goes.
+struct Running<C: Compiler> {
+    queue: Arc<Queue<C>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl<C: Compiler> Running<C> {
+    fn stop(&self) {
+        self.queue.stop();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if thread.is_some_and(|t| t.join().is_err()) {
+            tracing::error!("the committer panicked");
+        }
+    }
+}
+
+impl<C: Compiler> Drop for Running<C> {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl<C: Compiler> Hub<C> {
+    /// Starts the committer. Loads nothing yet but what the store says of itself.
+    ///
+    /// # Errors
+    /// The store cannot be read, or no thread can be started.
+    pub fn open(store: Arc<dyn MetaStore>, compiler: C, limits: HubLimits) -> Result<Self, StoreError> {
+        store.health()?;
+        let compiler = Arc::new(compiler);
+        let queue = Arc::new(Queue::new(limits.queue_requests_max, limits.queue_bytes_max));
+        let images = Arc::new(Images::new(Arc::clone(&store)));
+        let (events, _) = broadcast::channel(limits.feed_events_max.max(1));
+        let committer = Committer::new(
+            Arc::clone(&store),
+            Arc::clone(&compiler),
+            Arc::clone(&images),
+            Arc::clone(&queue),
+            events.clone(),
+            &limits,
+        );
+        let thread = std::thread::Builder::new()
+            .name("committer".to_owned())
+            .spawn(move || committer.run())
+            .map_err(|e| StoreError::io("start a thread for", &e))?;
+        let running = Running { queue: Arc::clone(&queue), thread: Mutex::new(Some(thread)) };
+        let store_id = store.facts().store_id;
+        let shared = Shared { store, store_id, images, queue, compiler, events, readers: Readers::start()? };
+        Ok(Hub { shared: Arc::new(shared), running: Arc::new(running) })
+    }
+
+    /// The org's image. Cheap, but for the first time: then it is loaded, which blocks.
+    ///
+    /// # Errors
+    /// It cannot be loaded.
+    pub fn state(&self, org: &OrgName) -> Result<Option<Arc<C::State>>, StoreError> {
+        self.shared.images.get_or_load(org)
+    }
+
+    /// The org's image, loaded on another thread if it has to be.
+    ///
+    /// # Errors
+    /// It cannot be loaded.
+    pub async fn load(&self, org: &OrgName) -> Result<Option<Arc<C::State>>, StoreError> {
+        if let Some(state) = self.shared.images.get(org) {
+            return Ok(Some(state));
+        }
+        let (images, org) = (Arc::clone(&self.shared.images), org.clone());
+        self.shared.readers.run(move || images.get_or_load(&org)).await
+    }
+
+    /// The records of the org that were found damaged when it was loaded.
+    pub fn damage(&self, org: &OrgName) -> Arc<[Damage]> {
+        self.shared.images.damage(org)
+    }
+
+    /// The orgs of the store, in order.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn orgs(&self) -> Result<Vec<OrgName>, StoreError> {
+        Ok(self.shared.store.heads()?.into_iter().map(|(org, _)| org).collect())
+    }
+
+    /// Makes the first org of an empty store.
+    ///
+    /// # Errors
+    /// There is an org already ([`StoreError::Contended`]), or the store failed.
+    pub async fn create_first_org(&self, first: FirstOrg) -> Result<Arc<C::State>, StoreError> {
+        let (store, images) = (Arc::clone(&self.shared.store), Arc::clone(&self.shared.images));
+        let events = self.shared.events.clone();
+        self.shared
+            .readers
+            .run(move || {
+                let FirstOrg { name, org_id, id, at, actor, session, statement } = first;
+                let mut state = C::State::new(name.clone(), empty_head(org_id, at));
+                statement.mutations.iter().for_each(|m| state.apply(m));
+                let seq = Seq(1);
+                state.advance(seq, at);
+                let transaction = Transaction { id, seq, at, actor, session, statements: vec![statement] };
+                commit_first(store.as_ref(), &name, state.head(), transaction)?;
+                let state = Arc::new(state);
+                images.publish(vec![(name.clone(), Some(Arc::clone(&state)))]);
+                // Without a receiver there is nobody to tell.
+                let _ = events.send(Event { org: name, seq });
+                Ok(state)
+            })
+            .await
+    }
+
+    /// Puts a transaction in the queue.
+    pub fn submit(&self, submission: Submission<C::Request>) -> Ticket<C> {
+        let (ticket, claim, reply) = Ticket::new(submission.id);
+        let weight = self.shared.compiler.weight(&submission.request);
+        if let Err((job, why)) = self.shared.queue.push(Job { submission, weight, claim, reply }) {
+            let error = match why {
+                PushError::Full => SubmitError::Full,
+                PushError::Stopped => SubmitError::Stopped,
+            };
+            // The ticket is in our hand: it cannot be gone.
+            let _ = job.reply.send(Err(error));
+        }
+        ticket
+    }
+
+    /// Transactions that become durable from now on, of all orgs.
+    pub fn subscribe(&self) -> broadcast::Receiver<Event> {
+        self.shared.events.subscribe()
+    }
+
+    /// Up to `limit` transactions of the org after `after`, in order; fewer where they are large. None:
+    /// there is none after it.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn changes(&self, org: &OrgName, after: Seq, limit: usize) -> Result<Vec<ChangeEntry>, StoreError> {
+        let (store, org) = (Arc::clone(&self.shared.store), org.clone());
+        self.shared.readers.run(move || read_changes(store.as_ref(), &org, after, limit)).await
+    }
+
+    /// The number of the transaction `id` of the org, if it was committed.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn transaction(&self, org: &OrgName, id: TransactionId) -> Result<Option<Seq>, StoreError> {
+        let (store, org) = (Arc::clone(&self.shared.store), org.clone());
+        self.shared.readers.run(move || store.find_transaction(&org, id)).await
+    }
+
+    /// The identity of the store.
+    pub fn store_id(&self) -> [u8; 16] {
+        self.shared.store_id
+    }
+
+    /// The store itself, for what is no transaction: facts, health, backup.
+    pub fn store(&self) -> &Arc<dyn MetaStore> {
+        &self.shared.store
+    }
+
+    /// Takes no more transactions, finishes those in the queue, and ends the committer. Blocks until
+    /// then. Images stay readable.
+    pub fn shutdown(&self) {
+        self.running.stop();
+    }
+}

@@ -1,0 +1,170 @@
+//! What a backend has to be.
+
+use std::path::{Path, PathBuf};
+
+use dataglot_model::{HeadRecord, OrgName, Seq, TransactionId};
+
+use crate::{CommitError, StoreError, Table};
+
+/// What a store says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreFacts {
+    /// `redb`, `memory`.
+    pub backend: &'static str,
+    /// Where it is, without any credential; for people.
+    pub location: String,
+    /// The file, where it is one.
+    pub path: Option<PathBuf>,
+    /// Made with the store and never again.
+    pub store_id: [u8; 16],
+    /// The format of its tables.
+    pub schema_version: u32,
+    /// Whether it outlives the process.
+    pub durable: bool,
+}
+
+/// Takes one row: table, key without the org, value; `None` deletes.
+pub type RowSink<'a> = dyn FnMut(Table, &[u8], Option<&[u8]>) -> Result<(), StoreError> + 'a;
+
+/// Rows of one org in the order in which they are to be written. Encoded while they are written:
+/// they are never in memory together.
+pub trait Rows {
+    /// Hands every row to `sink`, and stops at its first error. Can be called again, with the same
+    /// outcome.
+    ///
+    /// # Errors
+    /// Those of `sink`.
+    fn write(&self, sink: &mut RowSink<'_>) -> Result<(), StoreError>;
+}
+
+/// The state of an org that a group was planned on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Base {
+    /// There was no such org.
+    Absent,
+    /// It was this one, at this sequence number.
+    At {
+        /// [`HeadRecord::org_id`]
+        org_id: u64,
+        /// [`HeadRecord::seq`]
+        seq: Seq,
+    },
+}
+
+impl From<&HeadRecord> for Base {
+    fn from(head: &HeadRecord) -> Self {
+        Base::At { org_id: head.org_id, seq: head.seq }
+    }
+}
+
+/// What a group does to one org.
+pub struct OrgGroup<'a> {
+    /// Which.
+    pub org: &'a OrgName,
+    /// What it has to be for the group to be written.
+    pub base: Base,
+    /// Every row that the org has, changes included, goes first: it is dropped (and perhaps made anew).
+    pub erase: bool,
+    /// Its head afterwards; `None`: the org is gone.
+    pub head: Option<HeadRecord>,
+    /// Its rows.
+    pub rows: &'a dyn Rows,
+}
+
+/// What is committed at once: all of it, or nothing. At most one entry an org.
+pub struct Group<'a> {
+    /// The orgs.
+    pub orgs: Vec<OrgGroup<'a>>,
+}
+
+/// Takes an org's image.
+pub trait ImageSink {
+    /// First: the head that all rows belong to.
+    fn begin(&mut self, head: HeadRecord);
+    /// Then each row: table, key without the org, value.
+    fn row(&mut self, table: Table, key: &[u8], value: &[u8]);
+}
+
+/// One durable home of the state. Knows tables, keys, sequence numbers and opaque bytes, and no kind
+/// of object. All calls block: never make one on a thread of an async runtime.
+pub trait MetaStore: Send + Sync + 'static {
+    /// What it is.
+    fn facts(&self) -> StoreFacts;
+
+    /// The head of every org, in the order of their names.
+    ///
+    /// # Errors
+    /// [`StoreError`] says why not.
+    fn heads(&self) -> Result<Vec<(OrgName, HeadRecord)>, StoreError>;
+
+    /// The head of one org; `None`: there is no such org.
+    ///
+    /// # Errors
+    /// [`StoreError`] says why not.
+    fn head(&self, org: &OrgName) -> Result<Option<HeadRecord>, StoreError>;
+
+    /// Hands the org's head to `sink`, then every row of its image ([`Table::IMAGE`]), all of one
+    /// committed state. Nothing, if there is no such org.
+    ///
+    /// # Errors
+    /// [`StoreError`] says why not; rows may have been handed out before.
+    fn load(&self, org: &OrgName, sink: &mut dyn ImageSink) -> Result<(), StoreError>;
+
+    /// Writes the group in one durable step, if every org is at its base. A group without orgs
+    /// writes nothing.
+    ///
+    /// # Errors
+    /// [`CommitError`] says what is known of the outcome.
+    fn commit(&self, group: &Group<'_>) -> Result<(), CommitError>;
+
+    /// Hands the rows of [`Table::Changes`] of up to `limit` transactions after `after` to `sink`, in
+    /// order: sequence number, step from 0, value. `sink` returns false to stop after this transaction.
+    ///
+    /// # Errors
+    /// [`StoreError`] says why not; rows may have been handed out before.
+    fn changes(
+        &self,
+        org: &OrgName,
+        after: Seq,
+        limit: usize,
+        sink: &mut dyn FnMut(Seq, u32, &[u8]) -> bool,
+    ) -> Result<(), StoreError>;
+
+    /// The sequence number of the transaction `id`; `None`: it was not committed. After a commit of
+    /// unknown outcome this is the truth, on whatever it takes to find out.
+    ///
+    /// # Errors
+    /// [`StoreError`]: it cannot be found out now.
+    fn find_transaction(&self, org: &OrgName, id: TransactionId) -> Result<Option<Seq>, StoreError>;
+
+    /// A value that the store has once.
+    ///
+    /// # Errors
+    /// [`StoreError`] says why not.
+    fn meta_get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError>;
+
+    /// Sets a value that the store has once, durably.
+    ///
+    /// # Errors
+    /// [`StoreError`]: it may or may not have been set.
+    fn meta_put(&self, key: &str, value: &[u8]) -> Result<(), StoreError>;
+
+    /// Whether it would take a commit now, as far as can be told without one.
+    ///
+    /// # Errors
+    /// [`StoreError`] says why not.
+    fn health(&self) -> Result<(), StoreError>;
+
+    /// Writes a copy of one committed state to the file `to`: under another name first, opened and
+    /// checked in full, then renamed. What was at `to` stays until then.
+    ///
+    /// # Errors
+    /// [`StoreError`] says why not; `to` is as it was.
+    fn backup(&self, to: &Path) -> Result<(), StoreError>;
+
+    /// Its size on disk, or in memory, in bytes.
+    ///
+    /// # Errors
+    /// [`StoreError`] says why not.
+    fn size(&self) -> Result<u64, StoreError>;
+}
