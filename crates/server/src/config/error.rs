@@ -1,0 +1,111 @@
+//! What can be wrong with a configuration. Names settings, sources and places; never a value.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use miette::{Diagnostic, NamedSource, SourceSpan};
+
+use super::source::Origin;
+
+/// A place in the file, with the file's text as it may be shown.
+#[derive(Clone, Debug)]
+pub(super) struct FileText {
+    pub(super) span: SourceSpan,
+    pub(super) text: Arc<NamedSource<String>>,
+}
+
+/// Why there is no configuration.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("configuration file \"{}\" cannot be read: {reason}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        reason: String,
+    },
+    /// The file is not TOML.
+    #[error("configuration file is not TOML: {reason}")]
+    Syntax {
+        /// What the parser said.
+        reason: String,
+        /// Where.
+        #[label("here")]
+        at: SourceSpan,
+        /// The file, values hidden.
+        #[source_code]
+        text: Arc<NamedSource<String>>,
+    },
+    /// The file has a key that is not known.
+    #[error("configuration has no setting \"{key}\"")]
+    UnknownKey {
+        /// The key as written.
+        key: String,
+        /// What to do about it.
+        #[help]
+        help: Option<String>,
+        /// Where.
+        #[label("this key")]
+        at: SourceSpan,
+        /// The file, values hidden.
+        #[source_code]
+        text: Arc<NamedSource<String>>,
+    },
+    /// A value is not of its setting's form.
+    #[error("{origin}: \"{setting}\" takes {wanted}")]
+    Value {
+        /// The setting.
+        setting: &'static str,
+        /// What it takes.
+        wanted: String,
+        /// Where the value comes from.
+        origin: Origin,
+        /// Where in the file.
+        #[label("this value")]
+        at: Option<SourceSpan>,
+        /// The file, values hidden.
+        #[source_code]
+        text: Option<Arc<NamedSource<String>>>,
+    },
+    /// A value is understood, and what it asks for is not there yet.
+    #[error("{origin}: {what} comes with a later version")]
+    Later {
+        /// What it asks for.
+        what: &'static str,
+        /// Where the value comes from.
+        origin: Origin,
+        /// Where in the file.
+        #[label("this value")]
+        at: Option<SourceSpan>,
+        /// The file, values hidden.
+        #[source_code]
+        text: Option<Arc<NamedSource<String>>>,
+    },
+    /// A variable is not in Unicode.
+    #[error("variable {variable} is not in UTF-8")]
+    NotUnicode {
+        /// Its name.
+        variable: String,
+    },
+    /// Two sources of the secret key.
+    #[error("two secret keys are configured: secret_key and secret_key_file")]
+    #[diagnostic(help("Keep one of them; `dataglot config` shows where each comes from."))]
+    TwoKeys,
+    /// `trust` beyond loopback.
+    #[error("auth \"trust\" on {listen} would let anyone who reaches this address in as anyone")]
+    #[diagnostic(help(
+        "Listen on a loopback address such as 127.0.0.1:7432, or say --allow-remote-trust if that is what you want."
+    ))]
+    RemoteTrust {
+        /// Where it was to listen.
+        listen: SocketAddr,
+    },
+    /// No store is named.
+    #[error("no store is named")]
+    #[diagnostic(help(
+        "Name one: --store path=FILE, DATAGLOT_STORE=path=FILE, or path = \"FILE\" under [catalog_service]."
+    ))]
+    NoStore,
+}

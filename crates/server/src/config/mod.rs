@@ -1,0 +1,280 @@
+//! The configuration of a server: every setting by flag, else by variable, else by file, else by default.
+//!
+//! In: [`Flags`] from the command line, the [`Environment`], and a TOML file if one is named. Out: a
+//! [`Config`] of typed values, each with its [`Origin`]. A value that is not understood, and a key that is
+//! not known, is an error; nothing is repaired or ignored. No error holds a value: what was pasted into
+//! the wrong place may be a credential.
+//!
+//! Deliberately absent: settings of a session (`SET`), and any change at run time.
+
+mod error;
+mod file;
+mod setting;
+mod source;
+mod value;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use dataglot_model::{Name, Sensitive};
+use dataglot_session::EngineConfig;
+
+pub use error::ConfigError;
+pub use setting::Setting;
+pub use source::{Environment, Flags, Origin};
+pub use value::{Auth, LogFormat, StoreLocation};
+
+use file::File;
+use source::Raw;
+
+/// The typed settings of a server. Made by [`Config::load`] only.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where the state is kept. There is no default: a store is never made where nobody asked for one.
+    pub store: Option<StoreLocation>,
+    /// Where to listen.
+    pub listen: SocketAddr,
+    /// How clients prove who they are.
+    pub auth: Auth,
+    /// Whether `trust` may listen beyond loopback.
+    pub allow_remote_trust: bool,
+    /// The superuser that is made in a new store.
+    pub admin: Name,
+    /// Where the secret key comes from.
+    pub secret_key: KeySource,
+    /// The form of log lines.
+    pub log_format: LogFormat,
+    /// Which log lines, as directives of `tracing`'s filter.
+    pub log_filter: String,
+    /// Most connections at once.
+    pub max_connections: u32,
+    /// `statement_timeout` of a session that sets none; `None`: off.
+    pub statement_timeout: Option<Duration>,
+    /// `idle_in_transaction_session_timeout` of a session that sets none; `None`: off.
+    pub idle_in_transaction_timeout: Option<Duration>,
+    /// How long statements in flight may take to finish once the server is told to stop.
+    pub shutdown_timeout: Duration,
+    /// Iterations of a new password's verifier.
+    pub scram_iterations: u32,
+    /// Longest statement, in bytes.
+    pub statement_bytes_max: usize,
+    /// Most tokens of a statement.
+    pub tokens_max: usize,
+    /// Longest chain of operators of a statement.
+    pub chain_max: usize,
+    /// Deepest nesting of a statement.
+    pub depth_max: usize,
+    /// Longest query string, in bytes.
+    pub script_bytes_max: usize,
+    origins: BTreeMap<Setting, Origin>,
+    unknown_variables: Vec<String>,
+}
+
+/// Where the secret key comes from.
+#[derive(Clone, Debug)]
+pub enum KeySource {
+    /// Nowhere: what needs a key is refused.
+    None,
+    /// The text of the variable.
+    Text(Sensitive),
+    /// A file.
+    File(PathBuf),
+}
+
+/// One setting as it is in force, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Effective {
+    /// Which.
+    pub setting: Setting,
+    /// Its value as text; of a secret only whether it is set.
+    pub value: String,
+    /// Where the value comes from.
+    pub origin: Origin,
+}
+
+/// The text of each setting, from the strongest source that has one.
+struct Layers {
+    raw: BTreeMap<Setting, Raw>,
+    origins: BTreeMap<Setting, Origin>,
+}
+
+impl Layers {
+    /// The value of `setting`; `None` where no source has one.
+    fn get<T>(&mut self, setting: Setting, parse: impl Fn(&str) -> Result<T, value::Wanted>) -> Parsed<T> {
+        let Some(raw) = self.raw.remove(&setting) else {
+            return Ok(None);
+        };
+        let parsed = parse(raw.text.open()).map_err(|wanted| raw.refuse(setting, wanted))?;
+        self.origins.insert(setting, raw.origin);
+        Ok(Some(parsed))
+    }
+
+    /// The value of `setting`; that of `default`, read like any other, where no source has one.
+    fn get_or<T>(
+        &mut self,
+        setting: Setting,
+        default: &str,
+        parse: impl Fn(&str) -> Result<T, value::Wanted>,
+    ) -> Result<T, ConfigError> {
+        match self.get(setting, &parse)? {
+            Some(value) => Ok(value),
+            None => parse(default).map_err(|wanted| Raw::of_default(default).refuse(setting, wanted)),
+        }
+    }
+}
+
+type Parsed<T> = Result<Option<T>, ConfigError>;
+
+impl Config {
+    /// Reads the file, if one is named, and decides every setting.
+    ///
+    /// # Errors
+    /// [`ConfigError`] of the first setting that is not understood. Values are judged one by one; what only
+    /// their combination shows is found by [`Config::check`].
+    pub fn load(flags: &Flags, environment: &Environment) -> Result<Config, ConfigError> {
+        let mut raw = match flags.file().or_else(|| environment.file()) {
+            Some(path) => File::read(Path::new(path))?,
+            None => BTreeMap::new(),
+        };
+        raw.extend(environment.raw()?);
+        raw.extend(flags.raw());
+
+        let mut layers = Layers { raw, origins: BTreeMap::new() };
+        let l = &mut layers;
+        let statement_timeout = l.get(Setting::StatementTimeout, value::duration)?;
+        let idle_in_transaction = l.get(Setting::IdleInTransactionSessionTimeout, value::duration)?;
+        let shutdown_timeout = l.get(Setting::ShutdownTimeout, value::duration)?;
+        let secret_key = l.get(Setting::SecretKey, |text| Ok(Sensitive::new(text.to_owned())))?;
+        let secret_key_file = l.get(Setting::SecretKeyFile, value::path)?;
+        l.get(Setting::SecretKeyCommand, |_| Err::<(), _>(value::Wanted::Later("a secret key from a command")))?;
+        let defaults = EngineConfig::default();
+        let bytes = |text: &str| value::bytes(text, 1 << 10, 1 << 30);
+        let count = |text: &str| value::number(text, 1, 10_000_000);
+        let config = Config {
+            store: l.get(Setting::Store, value::store)?,
+            listen: l.get(Setting::Listen, value::listen)?.unwrap_or(value::LISTEN_DEFAULT),
+            auth: l.get(Setting::Auth, value::auth)?.unwrap_or(Auth::Trust),
+            allow_remote_trust: l.get(Setting::AllowRemoteTrust, value::boolean)?.unwrap_or(false),
+            admin: l.get_or(Setting::Admin, value::ADMIN_DEFAULT, value::name)?,
+            secret_key: match (secret_key, secret_key_file) {
+                (Some(_), Some(_)) => return Err(ConfigError::TwoKeys),
+                (Some(text), None) => KeySource::Text(text),
+                (None, Some(path)) => KeySource::File(path),
+                (None, None) => KeySource::None,
+            },
+            log_format: l.get(Setting::LogFormat, value::log_format)?.unwrap_or(LogFormat::Text),
+            log_filter: l.get(Setting::LogFilter, value::text)?.unwrap_or_else(|| "info".to_owned()),
+            max_connections: l.get(Setting::MaxConnections, |t| value::number(t, 1, 100_000))?.unwrap_or(500),
+            statement_timeout: statement_timeout.unwrap_or(defaults.statement_timeout),
+            idle_in_transaction_timeout: idle_in_transaction.unwrap_or(defaults.idle_in_transaction_timeout),
+            shutdown_timeout: shutdown_timeout.map_or(value::SHUTDOWN_DEFAULT, Option::unwrap_or_default),
+            scram_iterations: l
+                .get(Setting::ScramIterations, |t| value::number(t, 4_096, 600_000))?
+                .unwrap_or(defaults.scram_iterations),
+            statement_bytes_max: l
+                .get(Setting::StatementBytesMax, bytes)?
+                .unwrap_or(defaults.limits.statement_bytes_max),
+            tokens_max: l.get(Setting::TokensMax, count)?.unwrap_or(defaults.limits.tokens_max),
+            chain_max: l.get(Setting::ChainMax, |t| value::number(t, 1, 2_000))?.unwrap_or(defaults.limits.chain_max),
+            depth_max: l.get(Setting::DepthMax, |t| value::number(t, 1, 200))?.unwrap_or(defaults.limits.depth_max),
+            script_bytes_max: l.get(Setting::ScriptBytesMax, bytes)?.unwrap_or(defaults.limits.script_bytes_max),
+            origins: BTreeMap::new(),
+            unknown_variables: environment.unknown(),
+        };
+        Ok(Config { origins: layers.origins, ..config })
+    }
+
+    /// What only the combination of settings shows, and what a server cannot do without.
+    ///
+    /// # Errors
+    /// * [`ConfigError::RemoteTrust`]: `trust` beyond loopback without the setting that allows it.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let Auth::Trust = self.auth;
+        if !self.listen.ip().to_canonical().is_loopback() && !self.allow_remote_trust {
+            return Err(ConfigError::RemoteTrust { listen: self.listen });
+        }
+        Ok(())
+    }
+
+    /// The store's file.
+    ///
+    /// # Errors
+    /// [`ConfigError::NoStore`]: none is named.
+    pub fn store_path(&self) -> Result<&Path, ConfigError> {
+        match &self.store {
+            Some(StoreLocation::Path(path)) => Ok(path),
+            None => Err(ConfigError::NoStore),
+        }
+    }
+
+    /// Where the value of `setting` comes from.
+    pub fn origin(&self, setting: Setting) -> Origin {
+        self.origins.get(&setting).cloned().unwrap_or(Origin::Default)
+    }
+
+    /// Variables that start as ours do and are none: slips, most likely.
+    pub fn unknown_variables(&self) -> &[String] {
+        &self.unknown_variables
+    }
+
+    /// What the engine is told.
+    pub fn engine(&self) -> EngineConfig {
+        let mut engine = EngineConfig {
+            scram_iterations: self.scram_iterations,
+            statement_timeout: self.statement_timeout,
+            idle_in_transaction_timeout: self.idle_in_transaction_timeout,
+            ..EngineConfig::default()
+        };
+        engine.limits.statement_bytes_max = self.statement_bytes_max;
+        engine.limits.tokens_max = self.tokens_max;
+        engine.limits.chain_max = self.chain_max;
+        engine.limits.depth_max = self.depth_max;
+        engine.limits.script_bytes_max = self.script_bytes_max;
+        engine
+    }
+
+    /// All settings in force, in the order of [`Setting::ALL`].
+    pub fn effective(&self) -> Vec<Effective> {
+        Setting::ALL
+            .into_iter()
+            .map(|setting| Effective { setting, value: self.value_text(setting), origin: self.origin(setting) })
+            .collect()
+    }
+
+    fn value_text(&self, setting: Setting) -> String {
+        let set = |is_set| if is_set { "set" } else { "not set" }.to_owned();
+        match setting {
+            Setting::Store => match &self.store {
+                Some(StoreLocation::Path(path)) => format!("path={}", path.display()),
+                None => set(false),
+            },
+            Setting::Listen => self.listen.to_string(),
+            Setting::Auth => self.auth.as_str().to_owned(),
+            Setting::AllowRemoteTrust => value::boolean_text(self.allow_remote_trust),
+            Setting::Admin => self.admin.as_str().to_owned(),
+            Setting::SecretKey => set(matches!(self.secret_key, KeySource::Text(_))),
+            Setting::SecretKeyFile => match &self.secret_key {
+                KeySource::File(path) => path.display().to_string(),
+                KeySource::None | KeySource::Text(_) => set(false),
+            },
+            Setting::SecretKeyCommand => set(false),
+            Setting::LogFormat => self.log_format.as_str().to_owned(),
+            Setting::LogFilter => self.log_filter.clone(),
+            Setting::MaxConnections => self.max_connections.to_string(),
+            Setting::StatementTimeout => value::duration_text(self.statement_timeout),
+            Setting::IdleInTransactionSessionTimeout => value::duration_text(self.idle_in_transaction_timeout),
+            Setting::ShutdownTimeout => value::duration_text(Some(self.shutdown_timeout)),
+            Setting::ScramIterations => self.scram_iterations.to_string(),
+            Setting::StatementBytesMax => value::bytes_text(self.statement_bytes_max),
+            Setting::TokensMax => self.tokens_max.to_string(),
+            Setting::ChainMax => self.chain_max.to_string(),
+            Setting::DepthMax => self.depth_max.to_string(),
+            Setting::ScriptBytesMax => value::bytes_text(self.script_bytes_max),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

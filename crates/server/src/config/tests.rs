@@ -1,0 +1,221 @@
+//! Precedence, origins, and what is refused how.
+
+use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme};
+
+use super::*;
+
+/// Loads from flags, variables and the text of a file.
+fn load(flags: &[(Setting, &str)], variables: &[(&str, &str)], file: Option<&str>) -> Result<Config, ConfigError> {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("dataglot.toml");
+    let mut all = Flags::new();
+    if let Some(text) = file {
+        std::fs::write(&path, text).unwrap();
+        all = all.with_file(Some(path.to_str().unwrap().to_owned()));
+    }
+    for (setting, value) in flags {
+        all = all.with(*setting, Some((*value).to_owned()));
+    }
+    Config::load(&all, &Environment::of(variables.iter().copied()))
+}
+
+/// The error as a person reads it, without the path of the file.
+fn rendered(error: &ConfigError) -> String {
+    let mut out = String::new();
+    let handler = GraphicalReportHandler::new_themed(GraphicalTheme::none()).with_width(200);
+    handler.render_report(&mut out, error as &dyn Diagnostic).unwrap();
+    out
+}
+
+#[track_caller]
+fn refused(file: &str, expected: &[&str]) {
+    let text = rendered(&load(&[], &[], Some(file)).unwrap_err());
+    for part in expected {
+        assert!(text.contains(part), "{part:?} is not in\n{text}");
+    }
+    assert!(!text.contains("CANARY-7Q"), "{text}");
+}
+
+#[test]
+fn the_strongest_source_wins() {
+    let flag = [(Setting::Listen, "127.0.0.1:1")];
+    let variable = [("DATAGLOT_LISTEN", "127.0.0.1:2")];
+    let file = Some("# a comment\nlisten = \"127.0.0.1:3\"\n");
+    let port = |c: &Config| (c.listen.port(), c.origin(Setting::Listen));
+
+    let (found, origin) = port(&load(&flag, &variable, file).unwrap());
+    assert_eq!((found, origin.to_string().as_str()), (1, "flag --listen"));
+    let (found, origin) = port(&load(&[], &variable, file).unwrap());
+    assert_eq!((found, origin.to_string().as_str()), (2, "variable DATAGLOT_LISTEN"));
+    let (found, origin) = port(&load(&[], &[], file).unwrap());
+    assert_eq!(found, 3);
+    assert!(origin.to_string().starts_with("file ") && origin.to_string().ends_with("dataglot.toml:2"), "{origin}");
+    let (found, origin) = port(&load(&[], &[], None).unwrap());
+    assert_eq!((found, origin), (7432, Origin::Default));
+}
+
+/// A value that differs from the default, for every setting, by every source that may have it.
+#[test]
+fn every_setting_comes_from_every_source() {
+    let samples: [(Setting, &str, &str); 18] = [
+        (Setting::Store, "path=/x/y", "path=/x/y"),
+        (Setting::Listen, "[::1]:5", "[::1]:5"),
+        (Setting::Auth, "trust", "trust"),
+        (Setting::AllowRemoteTrust, "true", "true"),
+        (Setting::Admin, "root", "root"),
+        (Setting::SecretKey, "CANARY-7Q", "set"),
+        (Setting::SecretKeyFile, "/k", "/k"),
+        (Setting::LogFormat, "json", "json"),
+        (Setting::LogFilter, "debug", "debug"),
+        (Setting::MaxConnections, "7", "7"),
+        (Setting::StatementTimeout, "90000", "90s"),
+        (Setting::IdleInTransactionSessionTimeout, "2min", "2min"),
+        (Setting::ShutdownTimeout, "1500", "1500ms"),
+        (Setting::ScramIterations, "4096", "4096"),
+        (Setting::StatementBytesMax, "2048", "2kB"),
+        (Setting::TokensMax, "9", "9"),
+        (Setting::ChainMax, "8", "8"),
+        (Setting::DepthMax, "7", "7"),
+    ];
+    for (setting, text, shown) in samples {
+        let variable = setting.variable();
+        let mut loaded = vec![load(&[], &[(&variable, text)], None).unwrap()];
+        if setting.has_flag() {
+            loaded.push(load(&[(setting, text)], &[], None).unwrap());
+        }
+        let file = match setting.place() {
+            setting::Place::Top => format!("{} = \"{text}\"", setting.name()),
+            setting::Place::Limits => format!("[limits]\n{} = {text}", setting.name()),
+            setting::Place::CatalogService => "[catalog_service]\npath = \"/x/y\"".to_owned(),
+            setting::Place::Nowhere => String::new(),
+        };
+        if !file.is_empty() {
+            loaded.push(load(&[], &[], Some(&file)).unwrap());
+        }
+        for config in loaded {
+            let found = config.effective().into_iter().find(|e| e.setting == setting).unwrap();
+            assert_eq!(found.value, shown, "{setting:?} of {}", found.origin);
+            assert_ne!(found.origin, Origin::Default, "{setting:?}");
+        }
+    }
+}
+
+#[test]
+fn numbers_and_booleans_of_the_file_need_no_quotes() {
+    let config =
+        load(&[], &[], Some("max_connections = 1_000\nallow_remote_trust = true\nstatement_timeout = 0")).unwrap();
+    assert_eq!((config.max_connections, config.allow_remote_trust, config.statement_timeout), (1000, true, None));
+}
+
+#[test]
+fn secrets_are_shown_as_set_or_not() {
+    let config = load(&[], &[("DATAGLOT_SECRET_KEY", "CANARY-7Q")], None).unwrap();
+    let text = format!("{config:?} {:?}", config.effective());
+    assert!(!text.contains("CANARY-7Q"), "{text}");
+}
+
+#[test]
+fn errors_of_the_file_point_at_their_place() {
+    refused("listn = \"127.0.0.1:1\"", &["no setting \"listn\"", "Did you mean \"listen\"?", "this key"]);
+    refused("listen = 5", &["\"listen\" takes an address and a port", "dataglot.toml:1", "this value"]);
+    refused("listen = [1]", &["takes a string, a whole number or a boolean"]);
+    refused("log_format = \"xml\"", &["takes text or json"]);
+    refused("max_connections = 0", &["takes a whole number from 1 to 100000"]);
+    refused("statement_timeout = \"soon\"", &["takes a length of time"]);
+    refused("[limits]\nstatement_bytes_max = \"2TB\"", &["a number of bytes from 1kB to 1GB"]);
+    refused("[limits]\nlisten = \"127.0.0.1:1\"", &["It stands at the top of the file"]);
+    refused("depth_max = 3", &["It stands under [limits]."]);
+    refused("store = \"path=x\"", &["path = … under [catalog_service]"]);
+    refused("[catalog_service]\npth = \"x\"", &["no setting \"pth\"", "Did you mean \"path\"?"]);
+    refused("[catalog_service]\npath = \"x\"\ndsn = \"y\"", &["A store is named once"]);
+    refused("[catalog_servise]\npath = \"x\"", &["Did you mean \"catalog_service\"?"]);
+    refused("catalog_service = 1", &["no setting \"catalog_service\""]);
+    refused("listen = \"a\"\nlisten = \"b\"", &["is not TOML", "duplicate key"]);
+    refused("listen = ", &["is not TOML"]);
+}
+
+/// What is not known to be harmless is not shown, whatever the error is about.
+#[test]
+fn errors_of_the_file_show_no_secret() {
+    refused("secret_key = \"CANARY-7Q\"", &["no setting \"secret_key\"", "DATAGLOT_SECRET_KEY only"]);
+    refused("[catalog_service]\ndsn = \"postgres://u:CANARY-7Q@h/db\"", &["PostgreSQL", "comes with a later version"]);
+    refused("pasword = \"CANARY-7Q\"\nlisten = 5", &["pasword"]);
+    refused("# dsn = \"CANARY-7Q\"\nlisten = 5", &["takes an address"]);
+    refused("x = \"\"\"\nCANARY-7Q\n\"\"\"\nlisten = 5", &["no setting \"x\""]);
+    refused("dsn = \"CANARY-7Q", &["is not TOML"]);
+    refused("CANARY-7Q", &["is not TOML"]);
+    refused("listen = \"CANARY", &["is not TOML"]);
+    refused("dsn='CANARY-7Q\u{e9}'\nlisten = 5", &["no setting \"dsn\""]);
+}
+
+#[test]
+fn errors_of_flags_and_variables_name_them_and_not_their_value() {
+    let error = load(&[(Setting::Listen, "CANARY-7Q")], &[], None).unwrap_err();
+    assert!(error.to_string().starts_with("flag --listen: \"listen\" takes"), "{error}");
+    let error = load(&[], &[("DATAGLOT_MAX_CONNECTIONS", "CANARY-7Q")], None).unwrap_err();
+    assert!(error.to_string().starts_with("variable DATAGLOT_MAX_CONNECTIONS:"), "{error}");
+    for bad in ["", "+5", " 5", "5 ", "0x5", "1e3", "-1"] {
+        assert!(load(&[(Setting::MaxConnections, bad)], &[], None).is_err(), "{bad:?}");
+    }
+}
+
+#[test]
+fn what_comes_later_says_so() {
+    for (setting, text) in [
+        (Setting::Store, "dsn=host=db password=CANARY-7Q"),
+        (Setting::Store, "root=/orgs"),
+        (Setting::Auth, "scram-sha-256"),
+        (Setting::Auth, "ldap"),
+        (Setting::SecretKeyCommand, "pass dataglot"),
+    ] {
+        let error = load(&[(setting, text)], &[], None).unwrap_err();
+        assert!(error.to_string().ends_with("comes with a later version"), "{error}");
+        assert!(!error.to_string().contains("CANARY-7Q"));
+    }
+    assert!(load(&[(Setting::Auth, "none")], &[], None).unwrap_err().to_string().contains("takes trust"));
+    assert!(load(&[(Setting::Store, "memory")], &[], None).unwrap_err().to_string().contains("takes path=FILE"));
+}
+
+#[test]
+fn trust_stays_on_loopback_unless_told_otherwise() {
+    let check = |listen: &str, allow: &str| {
+        load(&[(Setting::Listen, listen), (Setting::AllowRemoteTrust, allow)], &[], None).unwrap().check()
+    };
+    for local in ["127.0.0.1:0", "127.8.9.10:1", "[::1]:1", "[::ffff:127.0.0.1]:1", "localhost:1"] {
+        assert!(check(local, "false").is_ok(), "{local}");
+    }
+    for remote in ["0.0.0.0:1", "[::]:1", "10.0.0.1:1", "[::ffff:10.0.0.1]:1"] {
+        assert!(matches!(check(remote, "false"), Err(ConfigError::RemoteTrust { .. })), "{remote}");
+        assert!(check(remote, "true").is_ok(), "{remote}");
+    }
+}
+
+#[test]
+fn there_is_one_source_of_the_key_and_one_store() {
+    let two = load(&[(Setting::SecretKeyFile, "/k")], &[("DATAGLOT_SECRET_KEY", "x")], None);
+    assert!(matches!(two, Err(ConfigError::TwoKeys)));
+    assert!(matches!(load(&[], &[], None).unwrap().store_path(), Err(ConfigError::NoStore)));
+    let unreadable = Config::load(&Flags::new().with_file(Some("/no/such/file".to_owned())), &Environment::default());
+    assert!(matches!(unreadable, Err(ConfigError::Unreadable { .. })));
+}
+
+#[test]
+fn a_variable_that_is_nearly_one_of_ours_is_noticed() {
+    let config = load(&[], &[("DATAGLOT_LISTN", "CANARY-7Q"), ("DATAGLOT_CRASH_ROUNDS", "9")], None).unwrap();
+    assert_eq!(config.unknown_variables(), ["DATAGLOT_LISTN"]);
+}
+
+#[test]
+fn lengths_of_time_and_bytes_read_as_they_print() {
+    for text in ["0", "1ms", "1500ms", "2s", "1min", "90s"] {
+        assert_eq!(value::duration_text(value::duration(text).unwrap()), text);
+    }
+    assert_eq!(value::duration("24h").unwrap(), Some(Duration::from_secs(86_400)));
+    for bad in ["", "s", "25h", "1d", "-1", "1.5s", "99999999999999999999s"] {
+        assert!(value::duration(bad).is_err(), "{bad:?}");
+    }
+    for text in ["1023", "1kB", "64MB", "1GB"] {
+        assert_eq!(value::bytes_text(value::bytes(text, 0, usize::MAX).unwrap()), text);
+    }
+    assert!(value::bytes("18446744073709551615GB", 0, usize::MAX).is_err());
+}

@@ -1,0 +1,209 @@
+//! What the text of each setting may be.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use dataglot_model::Name;
+
+pub(super) const LISTEN_DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7432);
+pub(super) const SHUTDOWN_DEFAULT: Duration = Duration::from_secs(10);
+pub(super) const ADMIN_DEFAULT: &str = "admin";
+/// A day: longer time-outs are slips.
+const DURATION_MAX_MS: u64 = 24 * 60 * 60 * 1000;
+
+/// Why a text is refused: what is wanted in its place. Never what was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// A description of what the setting takes.
+    Form(String),
+    /// It is understood, and not there yet.
+    Later(&'static str),
+}
+
+impl From<&str> for Wanted {
+    fn from(form: &str) -> Self {
+        Wanted::Form(form.to_owned())
+    }
+}
+
+/// Where the state is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoreLocation {
+    /// A file of the embedded store.
+    Path(PathBuf),
+}
+
+/// How clients prove who they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Auth {
+    /// They need not: the name is believed.
+    Trust,
+}
+
+impl Auth {
+    /// As in the file.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Auth::Trust => "trust",
+        }
+    }
+}
+
+/// The form of log lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+impl LogFormat {
+    /// As in the file.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            LogFormat::Text => "text",
+            LogFormat::Json => "json",
+        }
+    }
+}
+
+pub(super) fn store(text: &str) -> Result<StoreLocation, Wanted> {
+    match text.split_once('=') {
+        Some(("path", path)) if !path.is_empty() => Ok(StoreLocation::Path(PathBuf::from(path))),
+        Some(("dsn", _)) => Err(Wanted::Later("a store in PostgreSQL (dsn=…)")),
+        Some(("root", _)) => Err(Wanted::Later("a store of encrypted shards (root=…)")),
+        Some(_) | None => Err("path=FILE".into()),
+    }
+}
+
+pub(super) fn listen(text: &str) -> Result<SocketAddr, Wanted> {
+    let numeric = match text.strip_prefix("localhost:") {
+        Some(port) => format!("127.0.0.1:{port}"),
+        None => text.to_owned(),
+    };
+    numeric.parse().map_err(|_| "an address and a port, as in 127.0.0.1:7432 or [::1]:7432".into())
+}
+
+pub(super) fn auth(text: &str) -> Result<Auth, Wanted> {
+    match text {
+        "trust" => Ok(Auth::Trust),
+        "scram-sha-256" | "scram" => Err(Wanted::Later("login by password (scram-sha-256)")),
+        "password" => Err(Wanted::Later("login by clear-text password")),
+        "md5" => Err(Wanted::Later("login by md5 password")),
+        "cert" => Err(Wanted::Later("login by certificate")),
+        "jwt" | "oauth" => Err(Wanted::Later("login by token")),
+        "ldap" => Err(Wanted::Later("login by LDAP")),
+        _ => Err("trust".into()),
+    }
+}
+
+pub(super) fn boolean(text: &str) -> Result<bool, Wanted> {
+    match text {
+        "true" | "on" | "yes" | "1" => Ok(true),
+        "false" | "off" | "no" | "0" => Ok(false),
+        _ => Err("true or false".into()),
+    }
+}
+
+pub(super) fn boolean_text(value: bool) -> String {
+    value.to_string()
+}
+
+pub(super) fn name(text: &str) -> Result<Name, Wanted> {
+    Name::new(text).map_err(|_| "the name of a role: at most 63 bytes, in Unicode NFC, no control characters".into())
+}
+
+pub(super) fn path(text: &str) -> Result<PathBuf, Wanted> {
+    if text.is_empty() { Err("a path".into()) } else { Ok(PathBuf::from(text)) }
+}
+
+pub(super) fn text(text: &str) -> Result<String, Wanted> {
+    Ok(text.to_owned())
+}
+
+pub(super) fn log_format(text: &str) -> Result<LogFormat, Wanted> {
+    match text {
+        "text" => Ok(LogFormat::Text),
+        "json" => Ok(LogFormat::Json),
+        _ => Err("text or json".into()),
+    }
+}
+
+/// A whole number within bounds.
+pub(super) fn number<T>(text: &str, least: u64, most: u64) -> Result<T, Wanted>
+where
+    T: TryFrom<u64>,
+{
+    let wanted = || Wanted::Form(format!("a whole number from {least} to {most}"));
+    let value = whole(text).filter(|n| (least..=most).contains(n)).ok_or_else(wanted)?;
+    T::try_from(value).map_err(|_| wanted())
+}
+
+/// Digits and nothing else: no sign, no blanks.
+fn whole(text: &str) -> Option<u64> {
+    if text.bytes().all(|b| b.is_ascii_digit()) { text.parse().ok() } else { None }
+}
+
+/// Splits `10s` into 10 and `s`.
+fn with_unit(text: &str) -> Option<(u64, &str)> {
+    let text = text.trim();
+    let end = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (digits, unit) = text.split_at_checked(end)?;
+    Some((whole(digits).filter(|_| !digits.is_empty())?, unit.trim()))
+}
+
+/// A length of time as PostgreSQL writes it: `0` is off, a bare number is milliseconds.
+pub(super) fn duration(text: &str) -> Result<Option<Duration>, Wanted> {
+    let parse = || {
+        let (count, unit) = with_unit(text)?;
+        let factor = match unit {
+            "" | "ms" => 1,
+            "s" => 1000,
+            "min" => 60 * 1000,
+            "h" => 60 * 60 * 1000,
+            _ => return None,
+        };
+        count.checked_mul(factor).filter(|ms| *ms <= DURATION_MAX_MS)
+    };
+    let ms = parse().ok_or("a length of time up to a day: milliseconds, or a number with ms, s, min or h; 0 is off")?;
+    Ok((ms > 0).then(|| Duration::from_millis(ms)))
+}
+
+pub(super) fn duration_text(value: Option<Duration>) -> String {
+    match value.map(|d| d.as_millis()) {
+        None | Some(0) => "0".to_owned(),
+        Some(ms) if ms % 60_000 == 0 => format!("{}min", ms / 60_000),
+        Some(ms) if ms % 1000 == 0 => format!("{}s", ms / 1000),
+        Some(ms) => format!("{ms}ms"),
+    }
+}
+
+/// A number of bytes as PostgreSQL writes it: units are powers of 1024.
+pub(super) fn bytes(text: &str, least: usize, most: usize) -> Result<usize, Wanted> {
+    let parse = || {
+        let (count, unit) = with_unit(text)?;
+        let factor = match unit {
+            "" | "B" => 1,
+            "kB" => 1 << 10,
+            "MB" => 1 << 20,
+            "GB" => 1 << 30,
+            _ => return None,
+        };
+        usize::try_from(count.checked_mul(factor)?).ok().filter(|n| (least..=most).contains(n))
+    };
+    let wanted = || {
+        let (least, most) = (bytes_text(least), bytes_text(most));
+        Wanted::Form(format!("a number of bytes from {least} to {most}, or a number with kB, MB or GB"))
+    };
+    parse().ok_or_else(wanted)
+}
+
+pub(super) fn bytes_text(value: usize) -> String {
+    let units = [(1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "kB")];
+    match units.into_iter().find(|(factor, _)| value >= *factor && value.is_multiple_of(*factor)) {
+        Some((factor, unit)) => format!("{}{unit}", value / factor),
+        None => value.to_string(),
+    }
+}
