@@ -117,6 +117,9 @@ pub struct RemoteName(CompactString);
 pub struct OrgName(CompactString);
 
 impl Name {
+    /// Sorts before every name and is none itself: where a range of names starts.
+    pub const LEAST: Name = Name(CompactString::const_new(""));
+
     /// Checks `text` as it stands.
     ///
     /// # Errors
@@ -265,6 +268,16 @@ macro_rules! compound_name {
                     check(part, if i == 0 { NAME_BYTES_MAX } else { REMOTE_NAME_BYTES_MAX })?;
                 }
                 Ok(Self::join(parts))
+            }
+
+            /// Sorts before every name that begins with the parts of `prefix`, and is none itself: where
+            /// the range of those names starts.
+            pub fn least_within(prefix: &[&str]) -> Self {
+                let mut parts = [""; $count];
+                for (slot, part) in parts.iter_mut().zip(prefix) {
+                    *slot = part;
+                }
+                Self::join(parts)
             }
 
             /// The catalog that holds it.
