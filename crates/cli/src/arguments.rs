@@ -1,0 +1,235 @@
+//! The command line.
+
+use clap::{Args, Parser, Subcommand};
+use dataglot_server::config::{Flags, Setting};
+
+/// What `--help` says of exit codes; `docs/cli.md` says more.
+const EXIT_CODES: &str = "Exit codes:
+  0  done, or stopped by SIGTERM or SIGINT
+  1  internal error, or a server that failed while running
+  2  command line or configuration
+  3  the store cannot be opened: in use, damaged, of a newer version, missing
+  4  the secret key: missing, unusable, or not the one of the store
+  5  cannot listen on the address";
+
+/// The SQL control plane of a federated query engine.
+#[derive(Debug, Parser)]
+#[command(name = "dataglot", version, propagate_version = true, after_help = EXIT_CODES)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Start a server for trying things out: its own store, no passwords, this machine only
+    #[command(after_help = EXIT_CODES)]
+    Dev(DevArguments),
+    /// Start a server
+    ///
+    /// Each setting is a flag, else a variable DATAGLOT_<SETTING>, else a line of the configuration file,
+    /// else its default. The secret key itself is read from DATAGLOT_SECRET_KEY or a file, never from a flag.
+    #[command(after_help = EXIT_CODES)]
+    Serve(Box<SettingArguments>),
+    /// Print the settings in force and where each comes from
+    #[command(after_help = EXIT_CODES)]
+    Config(Box<SettingArguments>),
+    /// Copy a store that no server has open to a file, and check the copy
+    #[command(after_help = EXIT_CODES)]
+    Backup(BackupArguments),
+    /// Print the version
+    Version,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DevArguments {
+    /// Where to listen; port 0 takes a free one
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:7432")]
+    pub(crate) listen: String,
+    /// The directory of the store and the key file
+    #[arg(long, value_name = "DIR", default_value = "./.dataglot")]
+    pub(crate) dir: std::path::PathBuf,
+    /// text or json
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) log_format: Option<String>,
+    /// Which log lines: error, warn, info, debug, trace, or directives such as dataglot_store=debug
+    #[arg(long, value_name = "FILTER")]
+    pub(crate) log_filter: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BackupArguments {
+    /// The store
+    #[arg(long, value_name = "path=FILE")]
+    pub(crate) store: String,
+    /// The copy; what is there is replaced once the copy has been checked
+    #[arg(long, value_name = "FILE")]
+    pub(crate) to: std::path::PathBuf,
+}
+
+/// A flag for every setting that may have one. Values are read by `server::config`, all in one way.
+#[derive(Debug, Args)]
+pub(crate) struct SettingArguments {
+    /// Configuration file (TOML); also DATAGLOT_CONFIG
+    #[arg(long, value_name = "FILE")]
+    config: Option<String>,
+    /// Where the state is kept
+    #[arg(long, value_name = "path=FILE")]
+    store: Option<String>,
+    /// Where to listen; port 0 takes a free one [default: 127.0.0.1:7432]
+    #[arg(long, value_name = "ADDR:PORT")]
+    listen: Option<String>,
+    /// How clients prove who they are: trust [default: trust]
+    #[arg(long, value_name = "MODE")]
+    auth: Option<String>,
+    /// Let trust listen beyond loopback: anyone who reaches the address is let in as anyone
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    allow_remote_trust: Option<String>,
+    /// The superuser that is made in a new store [default: admin]
+    #[arg(long, value_name = "NAME")]
+    admin: Option<String>,
+    /// A file with the secret key, mode 0600
+    #[arg(long, value_name = "FILE")]
+    secret_key_file: Option<String>,
+    #[arg(long, hide = true)]
+    secret_key_command: Option<String>,
+    /// text or json [default: text]
+    #[arg(long, value_name = "FORMAT")]
+    log_format: Option<String>,
+    /// Which log lines: error, warn, info, debug, trace, or directives [default: info]
+    #[arg(long, value_name = "FILTER")]
+    log_filter: Option<String>,
+    /// Most connections at once [default: 500]
+    #[arg(long, value_name = "N")]
+    max_connections: Option<String>,
+    /// Longest run of a statement in sessions that set none; 0 is off [default: 0]
+    #[arg(long, value_name = "TIME")]
+    statement_timeout: Option<String>,
+    /// Longest idle transaction in sessions that set none; 0 is off [default: 0]
+    #[arg(long, value_name = "TIME")]
+    idle_in_transaction_session_timeout: Option<String>,
+    /// How long statements in flight may take to finish at shutdown [default: 10s]
+    #[arg(long, value_name = "TIME")]
+    shutdown_timeout: Option<String>,
+    /// Iterations of a new password's verifier [default: 15000]
+    #[arg(long, value_name = "N")]
+    scram_iterations: Option<String>,
+    /// Longest statement [default: 1MB]
+    #[arg(long, value_name = "BYTES", help_heading = "Limits")]
+    statement_bytes_max: Option<String>,
+    /// Most tokens of a statement [default: 20000]
+    #[arg(long, value_name = "N", help_heading = "Limits")]
+    tokens_max: Option<String>,
+    /// Longest chain of operators of a statement [default: 500]
+    #[arg(long, value_name = "N", help_heading = "Limits")]
+    chain_max: Option<String>,
+    /// Deepest nesting of a statement [default: 40]
+    #[arg(long, value_name = "N", help_heading = "Limits")]
+    depth_max: Option<String>,
+    /// Longest query string [default: 64MB]
+    #[arg(long, value_name = "BYTES", help_heading = "Limits")]
+    script_bytes_max: Option<String>,
+}
+
+impl SettingArguments {
+    /// The flags that are given.
+    pub(crate) fn flags(&self) -> Flags {
+        let SettingArguments {
+            config,
+            store,
+            listen,
+            auth,
+            allow_remote_trust,
+            admin,
+            secret_key_file,
+            secret_key_command,
+            log_format,
+            log_filter,
+            max_connections,
+            statement_timeout,
+            idle_in_transaction_session_timeout,
+            shutdown_timeout,
+            scram_iterations,
+            statement_bytes_max,
+            tokens_max,
+            chain_max,
+            depth_max,
+            script_bytes_max,
+        } = self;
+        Flags::new()
+            .with_file(config.clone())
+            .with(Setting::Store, store.clone())
+            .with(Setting::Listen, listen.clone())
+            .with(Setting::Auth, auth.clone())
+            .with(Setting::AllowRemoteTrust, allow_remote_trust.clone())
+            .with(Setting::Admin, admin.clone())
+            .with(Setting::SecretKeyFile, secret_key_file.clone())
+            .with(Setting::SecretKeyCommand, secret_key_command.clone())
+            .with(Setting::LogFormat, log_format.clone())
+            .with(Setting::LogFilter, log_filter.clone())
+            .with(Setting::MaxConnections, max_connections.clone())
+            .with(Setting::StatementTimeout, statement_timeout.clone())
+            .with(Setting::IdleInTransactionSessionTimeout, idle_in_transaction_session_timeout.clone())
+            .with(Setting::ShutdownTimeout, shutdown_timeout.clone())
+            .with(Setting::ScramIterations, scram_iterations.clone())
+            .with(Setting::StatementBytesMax, statement_bytes_max.clone())
+            .with(Setting::TokensMax, tokens_max.clone())
+            .with(Setting::ChainMax, chain_max.clone())
+            .with(Setting::DepthMax, depth_max.clone())
+            .with(Setting::ScriptBytesMax, script_bytes_max.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+    use dataglot_server::config::{Config, Environment, Origin};
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Arguments::command().debug_assert();
+    }
+
+    /// Every setting with a flag has it, and no other flag is there.
+    #[test]
+    fn every_setting_has_its_flag() {
+        let command = Arguments::command();
+        let serve = command.find_subcommand("serve").unwrap();
+        let mut flags: Vec<String> =
+            serve.get_arguments().filter_map(|a| a.get_long()).map(str::to_owned).filter(|f| f != "help").collect();
+        let mut wanted: Vec<String> =
+            Setting::ALL.iter().filter(|s| s.has_flag()).map(|s| s.flag()).chain(["config".to_owned()]).collect();
+        flags.sort();
+        wanted.sort();
+        assert_eq!(flags, wanted);
+    }
+
+    /// The defaults that the help names are the ones in force.
+    #[test]
+    fn the_help_tells_the_defaults() {
+        let command = Arguments::command();
+        let serve = command.find_subcommand("serve").unwrap();
+        let config = Config::load(&Flags::new(), &Environment::default()).unwrap();
+        for found in config.effective().into_iter().filter(|e| e.setting.has_flag() && e.value != "not set") {
+            let flag = found.setting.flag();
+            let argument = serve.get_arguments().find(|a| a.get_long() == Some(flag.as_str())).unwrap();
+            let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+            let said = help.split_once("[default: ").and_then(|(_, rest)| rest.split_once(']')).map(|(d, _)| d);
+            let value = if found.value == "false" { None } else { Some(found.value.as_str()) };
+            assert_eq!(said, value, "--{flag}");
+        }
+    }
+
+    #[test]
+    fn a_flag_without_a_value_is_true() {
+        for (given, expected) in [(vec![], false), (vec!["--allow-remote-trust"], true)] {
+            let arguments = Arguments::parse_from(["dataglot", "serve"].into_iter().chain(given));
+            let Command::Serve(settings) = arguments.command else { panic!("it is serve") };
+            let config = Config::load(&settings.flags(), &Environment::default()).unwrap();
+            assert_eq!(config.allow_remote_trust, expected);
+            assert_eq!(config.origin(Setting::AllowRemoteTrust) != Origin::Default, expected);
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! `dataglot serve`
+
+use dataglot_server::config::{Config, Environment, KeySource, Setting};
+use dataglot_server::keyfile;
+use dataglot_vault::KeyRing;
+
+use crate::arguments::SettingArguments;
+use crate::failure::Failure;
+use crate::{logging, output, serving};
+
+pub(crate) fn run(settings: &SettingArguments) -> Result<(), Failure> {
+    let config = Config::load(&settings.flags(), &Environment::read())?;
+    config.check()?;
+    let path = config.store_path()?;
+    logging::start(&config)?;
+    for variable in config.unknown_variables() {
+        tracing::warn!(variable, "set, and no variable of ours");
+    }
+    let ring = match &config.secret_key {
+        KeySource::None => {
+            tracing::warn!("no secret key is configured: statements that need one are refused");
+            KeyRing::none()
+        }
+        KeySource::Text(text) => {
+            KeyRing::parse(text.open()).map_err(|error| Failure::of_variable(&Setting::SecretKey.variable(), &error))?
+        }
+        KeySource::File(file) => keyfile::read(file)?,
+    };
+    if config.allow_remote_trust && !config.listen.ip().to_canonical().is_loopback() {
+        tracing::warn!(address = %config.listen, "auth \"trust\" lets anyone who reaches this address in as anyone");
+    }
+    serving::run(&config, path, ring, |started| {
+        output::line(&format!("listening on {}", started.address));
+        if started.new {
+            output::line(&format!("store {} is new: superuser {} made", path.display(), config.admin));
+        }
+    })
+}

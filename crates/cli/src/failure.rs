@@ -1,0 +1,174 @@
+//! How a command ends when it cannot do what it was asked: an exit code and a text for a person.
+
+use std::fmt;
+use std::io::{IsTerminal as _, Write as _};
+use std::process::ExitCode;
+
+use dataglot_model::{Problem, Report};
+use dataglot_server::ServeError;
+use dataglot_server::config::ConfigError;
+use dataglot_server::keyfile::KeyFileError;
+use dataglot_session::OpenError;
+use dataglot_store::StoreError;
+use dataglot_vault::VaultError;
+use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme};
+
+/// The exit codes; `--help` and `docs/cli.md` list them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// A fault of ours, or a server that failed while running.
+    Internal = 1,
+    /// Command line or configuration. (clap uses the same.)
+    Usage = 2,
+    /// The store cannot be opened.
+    Store = 3,
+    /// The secret key.
+    Key = 4,
+    /// The address cannot be listened on.
+    Listen = 5,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        ExitCode::from(exit as u8)
+    }
+}
+
+/// Why a command did not do what it was asked.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    exit: Exit,
+    report: Box<dyn Diagnostic + Send + Sync>,
+}
+
+/// A diagnostic without a source text.
+#[derive(Debug)]
+struct Plain {
+    message: String,
+    help: Option<String>,
+}
+
+impl fmt::Display for Plain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Plain {}
+
+impl Diagnostic for Plain {
+    fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
+        self.help.as_ref().map(|help| Box::new(help) as Box<dyn fmt::Display>)
+    }
+}
+
+impl Failure {
+    pub(crate) fn new(exit: Exit, message: impl Into<String>, help: Option<String>) -> Self {
+        Failure { exit, report: Box::new(Plain { message: message.into(), help }) }
+    }
+
+    /// An operation of the operating system that failed.
+    pub(crate) fn io(exit: Exit, doing: impl fmt::Display, error: &std::io::Error) -> Self {
+        Self::new(exit, format!("{doing}: {error}"), None)
+    }
+
+    /// A key in a variable that is no key.
+    pub(crate) fn of_variable(variable: &str, error: &VaultError) -> Self {
+        Self::new(Exit::Key, format!("variable {variable}: {error}"), error.hint())
+    }
+
+    fn problem(exit: Exit, problem: &dyn Problem) -> Self {
+        let help = [problem.detail(), problem.hint()].into_iter().flatten().collect::<Vec<_>>().join(" ");
+        Self::new(exit, problem.to_string(), Some(help).filter(|h| !h.is_empty()))
+    }
+
+    pub(crate) const fn exit(&self) -> Exit {
+        self.exit
+    }
+
+    /// Prints one line that says what is wrong, then what to do about it; where the fault is in a file,
+    /// the place too.
+    pub(crate) fn print(&self) {
+        let mut text = String::new();
+        if self.report.source_code().is_some() && self.report.labels().is_some() {
+            let fancy = std::io::stderr().is_terminal();
+            let theme = if fancy { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
+            let handler = GraphicalReportHandler::new_themed(theme);
+            if handler.render_report(&mut text, self.report.as_ref()).is_ok() {
+                let _ = write!(std::io::stderr(), "error:\n{text}");
+                return;
+            }
+        }
+        text = format!("error: {}\n", self.report);
+        if let Some(help) = self.report.help() {
+            text.push_str(&format!("help: {help}\n"));
+        }
+        let _ = write!(std::io::stderr(), "{text}");
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        Failure { exit: Exit::Usage, report: Box::new(error) }
+    }
+}
+
+impl From<KeyFileError> for Failure {
+    fn from(error: KeyFileError) -> Self {
+        Failure { exit: Exit::Key, report: Box::new(error) }
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::problem(Exit::Store, &error)
+    }
+}
+
+impl From<VaultError> for Failure {
+    fn from(error: VaultError) -> Self {
+        Self::problem(Exit::Key, &error)
+    }
+}
+
+impl From<OpenError> for Failure {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Store(error) => error.into(),
+            OpenError::Key(error) => error.into(),
+            error @ OpenError::NoCanary => Self::problem(Exit::Key, &error),
+        }
+    }
+}
+
+impl From<Report> for Failure {
+    fn from(report: Report) -> Self {
+        Self::new(Exit::Internal, report.message, report.hint)
+    }
+}
+
+impl From<ServeError> for Failure {
+    fn from(error: ServeError) -> Self {
+        Self::new(Exit::Listen, error.to_string(), None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_codes_do_not_move() {
+        let codes = [Exit::Internal, Exit::Usage, Exit::Store, Exit::Key, Exit::Listen].map(|e| e as u8);
+        assert_eq!(codes, [1, 2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn errors_of_other_crates_keep_their_texts() {
+        let missing = StoreError::Missing { path: "/x".into() };
+        let failure = Failure::from(missing.clone());
+        assert_eq!((failure.exit(), failure.report.to_string()), (Exit::Store, missing.to_string()));
+        assert_eq!(Failure::from(OpenError::Store(missing)).exit(), Exit::Store);
+        assert_eq!(Failure::from(OpenError::Key(VaultError::NoKey)).exit(), Exit::Key);
+    }
+}

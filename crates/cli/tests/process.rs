@@ -1,0 +1,476 @@
+//! The real binary as a process: what it makes, what it refuses and with which exit code, how it ends.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+use dataglot_golden::wire::{Client, Message, error_of, rows_of};
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+const OTHER_KEY: &str = "101112131415161718191a1b1c1d1e1f000102030405060708090a0b0c0d0e0f";
+/// How long a process may take for anything.
+const WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// The binary in `directory`, with an empty environment.
+fn dataglot(directory: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dataglot"));
+    command.args(arguments).current_dir(directory).env_clear();
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Runs a command that must end by itself.
+fn run(command: &mut Command) -> Output {
+    command.output().expect("the binary runs")
+}
+
+/// Runs a command that must be refused with this exit code; gives what it said.
+#[track_caller]
+fn refused(command: &mut Command, code: i32) -> String {
+    let output = run(command);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{said}");
+    said
+}
+
+/// A server that listens.
+struct Server {
+    child: Child,
+    address: SocketAddr,
+    /// What it printed before it listened, and after.
+    lines: Vec<String>,
+    rest: Receiver<String>,
+}
+
+impl Server {
+    #[track_caller]
+    fn start(mut command: Command) -> Server {
+        let mut child = command.spawn().expect("the binary starts");
+        let (send, rest) = channel();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        thread::spawn(move || stdout.lines().map_while(Result::ok).try_for_each(|line| send.send(line)));
+        let mut lines = Vec::new();
+        loop {
+            let Ok(line) = rest.recv_timeout(WAIT_MAX) else {
+                let _ = child.kill();
+                let mut said = String::new();
+                let _ = child.stderr.take().unwrap().read_to_string(&mut said);
+                panic!("it does not listen: {said}");
+            };
+            lines.push(line);
+            if let Some(address) = lines.last().and_then(|l| l.strip_prefix("listening on ")) {
+                let address = address.parse().expect("an address and a port");
+                return Server { child, address, lines, rest };
+            }
+        }
+    }
+
+    fn dev(directory: &Path) -> Server {
+        Server::start(dataglot(directory, &["dev", "--listen", "127.0.0.1:0"]))
+    }
+
+    fn serve(directory: &Path, key: Option<&str>) -> Server {
+        Server::start(serve(directory, key))
+    }
+
+    #[track_caller]
+    fn client(&self) -> Client {
+        Client::connect(self.address, "admin", "default").unwrap().expect("admin is let in")
+    }
+
+    #[track_caller]
+    fn query(&self, sql: &str) -> Vec<Message> {
+        let messages = self.client().query(sql).unwrap();
+        assert_eq!(error_of(&messages), None, "{sql}");
+        messages
+    }
+
+    fn roles(&self) -> Vec<String> {
+        rows_of(&self.query("SHOW ROLES")).into_iter().filter_map(|row| row.into_iter().next().flatten()).collect()
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("the signal is sent");
+    }
+
+    fn wait(mut self) -> ExitStatus {
+        self.child.wait().expect("it ends")
+    }
+
+    #[track_caller]
+    fn stop(self) {
+        self.signal(Signal::TERM);
+        assert_eq!(self.wait().code(), Some(0));
+    }
+
+    fn kill(mut self) {
+        self.child.kill().expect("SIGKILL is sent");
+        self.child.wait().expect("it ends");
+    }
+}
+
+fn serve(directory: &Path, key: Option<&str>) -> Command {
+    let mut command = dataglot(directory, &["serve", "--store", "path=meta.redb", "--listen", "127.0.0.1:0"]);
+    if let Some(key) = key {
+        command.env("DATAGLOT_SECRET_KEY", key);
+    }
+    command
+}
+
+fn mode(path: PathBuf) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o7777
+}
+
+/// Every file of the directory with its bytes.
+fn contents(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    entries.filter(|path| path.is_file()).map(|path| (path.clone(), fs::read(path).unwrap())).collect()
+}
+
+/// The one line that a person is told, and no more than a line of help.
+#[track_caller]
+fn error_line(said: &str) -> &str {
+    let lines: Vec<&str> = said.lines().collect();
+    assert!(lines.len() <= 2 && lines[0].starts_with("error: "), "{said}");
+    assert!(lines.get(1).is_none_or(|l| l.starts_with("help: ")), "{said}");
+    lines[0]
+}
+
+fn tempdir() -> TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+/// C103 too: what was made is there after a kill, without a store having been named.
+#[test]
+fn dev_makes_a_store_for_its_owner_alone_and_keeps_it() {
+    let directory = tempdir();
+    let server = Server::dev(directory.path());
+    let made = directory.path().join(".dataglot");
+    assert_eq!(mode(made.clone()), 0o700);
+    assert_eq!(mode(made.join("meta.redb")), 0o600);
+    assert_eq!(mode(made.join("secret.key")), 0o600);
+    let key = fs::read(made.join("secret.key")).unwrap();
+
+    server.query("CREATE ROLE kept");
+    server.query("CREATE SECRET s AS 'CANARY-7Q'");
+    server.query("CREATE CATALOG c1 USING mock");
+    server.kill();
+
+    let server = Server::dev(directory.path());
+    assert!(server.roles().contains(&"kept".to_owned()));
+    assert_eq!(rows_of(&server.query("SHOW CATALOGS LIKE 'c1'")).len(), 1);
+    assert_eq!(rows_of(&server.query("SHOW SECRETS LIKE 's'")).len(), 1);
+    assert_eq!(fs::read(made.join("secret.key")).unwrap(), key);
+    server.stop();
+
+    let bytes: Vec<u8> = contents(&made).into_values().flatten().collect();
+    assert!(!bytes.windows(9).any(|w| w == b"CANARY-7Q"));
+}
+
+#[test]
+fn dev_says_how_to_connect_and_what_is_unsafe() {
+    let directory = tempdir();
+    let mut server = Server::dev(directory.path());
+    while !server.lines.iter().any(|l| l.contains("beside the store")) {
+        server.lines.push(server.rest.recv_timeout(WAIT_MAX).expect("it goes on printing"));
+    }
+    let said = server.lines.join("\n");
+    let port = server.address.port();
+    assert!(said.contains(&format!("psql 'host=127.0.0.1 port={port} user=admin dbname=default'")), "{said}");
+    assert!(said.contains("Not for production:") && said.contains("no password is asked for"), "{said}");
+    server.stop();
+}
+
+/// The umask of whoever starts it makes nothing wider.
+#[test]
+fn dev_puts_everything_where_it_is_told() {
+    let directory = tempdir();
+    let server = Server::start(dataglot(directory.path(), &["dev", "--dir", "a/b", "--listen", "127.0.0.1:0"]));
+    assert_eq!(mode(directory.path().join("a/b")), 0o700);
+    assert!(directory.path().join("a/b/meta.redb").is_file() && !directory.path().join(".dataglot").exists());
+    server.stop();
+}
+
+#[test]
+fn dev_listens_on_this_machine_only() {
+    let directory = tempdir();
+    let mut dev = dataglot(directory.path(), &["dev", "--listen", "0.0.0.0:0"]);
+    let said = refused(dev.env("DATAGLOT_ALLOW_REMOTE_TRUST", "true"), 2);
+    assert!(error_line(&said).contains("trust"), "{said}");
+    assert!(!directory.path().join(".dataglot").exists());
+}
+
+#[test]
+fn trust_beyond_loopback_is_refused_unless_a_flag_says_so() {
+    let directory = tempdir();
+    let arguments = ["serve", "--store", "path=meta.redb", "--listen", "0.0.0.0:0", "--auth", "trust"];
+    let said = refused(&mut dataglot(directory.path(), &arguments), 2);
+    assert!(error_line(&said).contains("auth \"trust\" on 0.0.0.0:0"), "{said}");
+    assert!(contents(directory.path()).is_empty());
+
+    let mut allowed = dataglot(directory.path(), &arguments);
+    allowed.arg("--allow-remote-trust");
+    Server::start(allowed).stop();
+}
+
+#[test]
+fn c111_a_second_process_is_refused_in_one_line() {
+    let directory = tempdir();
+    let first = Server::serve(directory.path(), Some(KEY));
+    first.query("CREATE ROLE before");
+    let before = contents(directory.path());
+    let holder = format!("in use by process {}", first.child.id());
+
+    let said = refused(&mut serve(directory.path(), Some(KEY)), 3);
+    assert!(error_line(&said).contains(&holder), "{said}");
+    assert!(error_line(&said).contains("meta.redb"), "{said}");
+    let said = refused(&mut dataglot(directory.path(), &["backup", "--store", "path=meta.redb", "--to", "copy"]), 3);
+    assert!(error_line(&said).contains(&holder), "{said}");
+    assert_eq!(contents(directory.path()), before);
+
+    first.query("CREATE ROLE after");
+    first.kill();
+    let second = Server::serve(directory.path(), Some(KEY));
+    assert!(["before", "after"].iter().all(|r| second.roles().contains(&(*r).to_owned())));
+    second.stop();
+}
+
+#[test]
+fn c037_another_key_or_none_is_refused_and_nothing_written() {
+    let directory = tempdir();
+    let server = Server::serve(directory.path(), Some(KEY));
+    for n in 1..=3 {
+        server.query(&format!("CREATE SECRET s{n} AS 'CANARY-7Q'"));
+    }
+    server.stop();
+    let before = contents(directory.path());
+
+    let said = refused(&mut serve(directory.path(), Some(OTHER_KEY)), 4);
+    let fingerprints = fingerprints(error_line(&said));
+    assert_eq!(fingerprints.len(), 2, "{said}");
+    assert!(contents(directory.path()) == before, "the store was written to");
+
+    let said = refused(&mut serve(directory.path(), None), 4);
+    assert!(error_line(&said).contains(&fingerprints[0]) && said.contains("no secret key is configured"), "{said}");
+    assert!(contents(directory.path()) == before, "the store was written to");
+
+    let server = Server::serve(directory.path(), Some(KEY));
+    assert_eq!(rows_of(&server.query("SHOW SECRETS")).len(), 3);
+    server.query("ALTER SECRET s1 RENAME TO s4");
+    server.stop();
+}
+
+/// Words of 16 hexadecimal digits.
+fn fingerprints(text: &str) -> Vec<String> {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric());
+    words.filter(|w| w.len() == 16 && w.bytes().all(|b| b.is_ascii_hexdigit())).map(str::to_owned).collect()
+}
+
+#[test]
+fn c037_dev_makes_no_key_over_a_store() {
+    let directory = tempdir();
+    Server::dev(directory.path()).stop();
+    let made = directory.path().join(".dataglot");
+    fs::remove_file(made.join("secret.key")).unwrap();
+    let before = contents(&made);
+    let said = refused(&mut dataglot(directory.path(), &["dev", "--listen", "127.0.0.1:0"]), 4);
+    assert_eq!(fingerprints(error_line(&said)).len(), 1, "{said}");
+    assert!(contents(&made) == before, "something was written");
+}
+
+#[test]
+fn unusable_keys_are_refused_before_a_store_is_made() {
+    let directory = tempdir();
+    for key in ["", "CANARY-7Q", "correct horse battery staple 123", &"00".repeat(32)] {
+        let said = refused(&mut serve(directory.path(), Some(key)), 4);
+        assert!(error_line(&said).contains("secret key is not usable") && !said.contains("CANARY-7Q"), "{said}");
+    }
+    let file = directory.path().join("key");
+    let mut with_file = serve(directory.path(), None);
+    with_file.args(["--secret-key-file", "key"]);
+    refused(&mut with_file, 4);
+    fs::write(&file, KEY).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    let said = refused(&mut with_file, 4);
+    assert!(error_line(&said).contains("0644"), "{said}");
+    let said = refused(with_file.env("DATAGLOT_SECRET_KEY", KEY), 2);
+    assert!(error_line(&said).contains("two secret keys"), "{said}");
+    assert!(!directory.path().join("meta.redb").exists());
+}
+
+#[test]
+fn signals_end_it_with_code_0_and_tell_idle_clients() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let directory = tempdir();
+        let server = Server::serve(directory.path(), Some(KEY));
+        let address = server.address;
+        let mut idle = server.client();
+        server.query("CREATE ROLE kept");
+        server.signal(signal);
+        let told = loop {
+            match idle.read() {
+                Ok(Message::ErrorResponse(fields)) => break fields.sqlstate,
+                Ok(_) => {}
+                Err(error) => panic!("closed without a word: {error}"),
+            }
+        };
+        assert_eq!(told, "57P01");
+        assert_eq!(server.wait().code(), Some(0));
+        assert!(Client::connect(address, "admin", "default").is_err());
+        let again = Server::serve(directory.path(), Some(KEY));
+        assert!(again.roles().contains(&"kept".to_owned()));
+        again.stop();
+    }
+}
+
+#[test]
+fn c115_killed_during_shutdown_it_is_whole_and_so_is_its_backup() {
+    let directory = tempdir();
+    for round in 0..5u64 {
+        let server = Server::serve(directory.path(), Some(KEY));
+        let mut client = server.client();
+        let writer = thread::spawn(move || {
+            let mut done = Vec::new();
+            for n in 0.. {
+                let role = format!("r{round}_{n}");
+                match client.query(&format!("CREATE ROLE {role}")) {
+                    Ok(messages) if error_of(&messages).is_none() => done.push(role),
+                    Ok(_) | Err(_) => return done,
+                }
+            }
+            done
+        });
+        for _ in 0..=round {
+            server.query("SHOW ROLES");
+        }
+        server.signal(Signal::TERM);
+        server.kill();
+        let acknowledged = writer.join().unwrap();
+
+        let backup = ["backup", "--store", "path=meta.redb", "--to", "copy.redb"];
+        let output = run(&mut dataglot(directory.path(), &backup));
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(mode(directory.path().join("copy.redb")), 0o600);
+        let arguments = ["serve", "--store", "path=copy.redb", "--listen", "127.0.0.1:0"];
+        let mut from_copy = dataglot(directory.path(), &arguments);
+        let copy = Server::start({
+            from_copy.env("DATAGLOT_SECRET_KEY", KEY);
+            from_copy
+        });
+        let roles = copy.roles();
+        assert!(acknowledged.iter().all(|r| roles.contains(r)), "round {round}");
+        copy.stop();
+    }
+}
+
+#[test]
+fn what_is_no_store_is_refused_and_left_as_it_is() {
+    let directory = tempdir();
+    let path = directory.path().join("meta.redb");
+    for bytes in [&b""[..], b"garbage", &[0; 100_000]] {
+        fs::write(&path, bytes).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        let said = refused(&mut serve(directory.path(), Some(KEY)), 3);
+        assert!(said.contains("is not a meta store"), "{said}");
+        assert_eq!(fs::read(&path).unwrap(), bytes);
+    }
+    let said = refused(&mut dataglot(directory.path(), &["backup", "--store", "path=none.redb", "--to", "copy"]), 3);
+    assert!(error_line(&said).contains("does not exist"), "{said}");
+    assert!(!directory.path().join("none.redb").exists());
+}
+
+#[test]
+fn an_address_in_use_has_its_own_exit_code() {
+    let directory = tempdir();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let said =
+        refused(&mut dataglot(directory.path(), &["serve", "--store", "path=meta.redb", "--listen", &address]), 5);
+    assert!(said.lines().any(|l| l.starts_with("error: ") && l.contains(&address)), "{said}");
+}
+
+#[test]
+fn config_tells_values_and_origins_and_no_secret() {
+    let directory = tempdir();
+    fs::write(directory.path().join("c.toml"), "log_format = \"json\"\n\n[catalog_service]\npath = \"x.redb\"\n")
+        .unwrap();
+    let mut command = dataglot(directory.path(), &["config", "--config", "c.toml", "--listen", "127.0.0.1:99"]);
+    command.env("DATAGLOT_SECRET_KEY", "CANARY-7Q").env("DATAGLOT_MAX_CONNECTIONS", "5").env("DATAGLOT_LISTN", "x");
+    let output = run(&mut command);
+    assert_eq!(output.status.code(), Some(0));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let row = |name: &str| {
+        let line = text.lines().find(|l| l.split_whitespace().next() == Some(name)).unwrap_or_default();
+        line.split_whitespace().skip(1).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(row("listen"), "127.0.0.1:99 flag --listen");
+    assert_eq!(row("max_connections"), "5 variable DATAGLOT_MAX_CONNECTIONS");
+    assert_eq!(row("log_format"), "json file c.toml:1");
+    assert_eq!(row("store"), "path=x.redb file c.toml:4");
+    assert_eq!(row("secret_key"), "set variable DATAGLOT_SECRET_KEY");
+    assert_eq!(row("auth"), "trust default");
+    assert!(text.contains("DATAGLOT_LISTN is set") && !text.contains("CANARY-7Q"), "{text}");
+}
+
+#[test]
+fn wrong_configuration_is_refused_with_its_place() {
+    let directory = tempdir();
+    fs::write(directory.path().join("c.toml"), "[catalog_service]\ndsn = \"postgres://u:CANARY-7Q@h/d\"\n").unwrap();
+    let said = refused(&mut dataglot(directory.path(), &["serve", "--config", "c.toml"]), 2);
+    assert!(said.contains("comes with a later version") && said.contains("c.toml:2"), "{said}");
+    assert!(!said.contains("CANARY-7Q"), "{said}");
+    let said = refused(&mut dataglot(directory.path(), &["serve", "--store", "dsn=host=h password=CANARY-7Q"]), 2);
+    assert!(error_line(&said).contains("comes with a later version") && !said.contains("CANARY-7Q"), "{said}");
+    let said = refused(&mut dataglot(directory.path(), &["serve"]), 2);
+    assert_eq!(error_line(&said), "error: no store is named");
+    refused(&mut dataglot(directory.path(), &["serve", "--no-such-flag"]), 2);
+    refused(&mut dataglot(directory.path(), &["serve", "--store", "path=m", "--log-filter", "=="]), 2);
+    refused(&mut dataglot(directory.path(), &[]), 2);
+}
+
+#[test]
+fn version_is_told_both_ways() {
+    let directory = tempdir();
+    for arguments in [["version"], ["--version"]] {
+        let output = run(&mut dataglot(directory.path(), &arguments));
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert_eq!((output.status.code(), text.trim()), (Some(0), concat!("dataglot ", env!("CARGO_PKG_VERSION"))));
+    }
+}
+
+/// S-01 in small: at the finest level of the log there is no literal of a statement, in either format.
+#[test]
+fn c025_no_literal_is_logged_at_any_level() {
+    for format in ["text", "json"] {
+        let directory = tempdir();
+        let mut command = serve(directory.path(), Some(KEY));
+        let log = fs::File::create(directory.path().join("log")).unwrap();
+        command.args(["--log-format", format, "--log-filter", "trace"]).stderr(log);
+        let server = Server::start(command);
+        let mut client = server.client();
+        for sql in [
+            "BEGIN; GRANT no_such TO nobody; CREATE SECRET s1 AS 'CANARY-7Q'",
+            "ROLLBACK",
+            "CREATE SECRET s1 AS 'CANARY-7Q'",
+            "CREATE USER u1 PASSWORD 'CANARY-7Q'",
+            "CREATE USER u2 PASSWORD 'CANARY-7Q",
+            "CREATE CATALOG c1 USING mock WITH (port = 'CANARY-7Q')",
+            "CREATE CATALOG c1 USING mock WITH (pasword = 'CANARY-7Q')",
+        ] {
+            let answer = client.query(sql).unwrap();
+            assert!(!format!("{answer:?}").contains("CANARY-7Q"), "{sql}");
+        }
+        server.stop();
+        let log = fs::read_to_string(directory.path().join("log")).unwrap();
+        assert!(log.contains("listening") && !log.contains("CANARY-7Q"), "{log}");
+    }
+}
