@@ -24,7 +24,7 @@ pub use kind::{Kind, ObjectRef};
 pub use mutation::{Actor, Change, ChangedStatement, HeadRecord, Mutation, Row, RowKey, Seq, TransactionId};
 pub use name::{
     ColumnRef, DEFAULT_CATALOG, DEFAULT_ORG, DEFAULT_SCHEMA, NAME_BYTES_MAX, Name, NameError, OrgName,
-    REMOTE_NAME_BYTES_MAX, RemoteName, SchemaRef, TableRef, quote_ident, quote_string,
+    REMOTE_NAME_BYTES_MAX, RemoteName, SchemaRef, TableRef, is_reserved, quote_ident, quote_string,
 };
 pub use privilege::{
     Audience, GrantTarget, Grantee, Others, PatternKind, PatternScope, Privilege, PrivilegeSet, TargetClass,
