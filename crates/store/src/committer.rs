@@ -253,10 +253,10 @@ impl<C: Compiler> Committer<C> {
 
     /// Whether the group is there: it is one step, so one of its transactions speaks for all.
     fn is_durable(&self, build: &Build<C::State>) -> Result<bool, StoreError> {
-        let Some((org, id)) = build.probe() else { return Ok(true) };
+        let Some((org, id, seq)) = build.probe() else { return Ok(true) };
         let find = || self.store.find_transaction(&org, id);
         let found = catch_unwind(AssertUnwindSafe(find)).unwrap_or(Err(StoreError::Internal))?;
-        Ok(found.is_some())
+        Ok(found == Some(seq))
     }
 
     /// Finds out what became of the last group, if that is not known. Nothing is planned before.
@@ -285,7 +285,7 @@ impl<C: Compiler> Committer<C> {
         }
         if attempt > 0 {
             // Two writers that collide again and again must get out of step; ids are random enough.
-            let salt = build.probe().map_or(0, |(_, TransactionId(id))| id % 8);
+            let salt = build.probe().map_or(0, |(_, TransactionId(id), _)| id % 8);
             let millis = u64::try_from(salt).unwrap_or(0) + (1 << attempt.min(6));
             std::thread::sleep(Duration::from_millis(millis));
         }

@@ -102,8 +102,8 @@ impl<S: State> Build<S> {
     }
 
     /// A transaction by which the outcome of the whole group can be asked.
-    pub(crate) fn probe(&self) -> Option<(OrgName, TransactionId)> {
-        self.orgs.iter().find_map(|(org, w)| w.transactions.last().map(|t| (org.clone(), t.id)))
+    pub(crate) fn probe(&self) -> Option<(OrgName, TransactionId, Seq)> {
+        self.orgs.iter().find_map(|(org, w)| w.transactions.last().map(|t| (org.clone(), t.id, t.seq)))
     }
 
     /// Writes it.

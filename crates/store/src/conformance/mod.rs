@@ -1,1 +1,107 @@
-//! What every store has to do.
+//! What every store has to do: one suite for all backends.
+//!
+//! A case is a function of a [`Rig`]. A backend calls [`conformance_tests!`](crate::conformance_tests)
+//! once for each way in which its stores are set up, and gets a `#[test]` a case. What a store cannot do
+//! is a fact ([`crate::StoreFacts`]) that the case asserts, not a reason to skip it.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    missing_docs,
+    reason = "it is test code that lives in the library so that every backend can run it"
+)]
+
+pub mod hub;
+pub mod image;
+pub mod sample;
+pub mod store;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::MetaStore;
+
+/// One store, set up for one case.
+pub trait Rig: Send + Sync {
+    /// A handle on the store; each call gives another one on the same store.
+    fn store(&self) -> Arc<dyn MetaStore>;
+    /// Closes the store and opens it again. The case must not hold a handle any more. A store that is
+    /// not durable is empty then.
+    fn reopen(&self) -> Arc<dyn MetaStore>;
+    /// A directory for files of the case.
+    fn dir(&self) -> &Path;
+    /// For cases that roll dice.
+    fn seed(&self) -> u64;
+}
+
+/// Dice that fall the same way for the same seed (xorshift).
+pub struct Dice(u64);
+
+impl Dice {
+    pub fn new(seed: u64) -> Self {
+        Dice(seed | 1)
+    }
+
+    /// A number below `bound`.
+    pub fn roll(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 % u64::try_from(bound.max(1)).unwrap()).unwrap()
+    }
+}
+
+/// A `#[test]` for each case of the suite, on rigs that `$make` makes.
+#[macro_export]
+macro_rules! conformance_tests {
+    ($make:expr) => {
+        $crate::conformance_tests!(@cases $make, store:
+            a_new_store_is_empty
+            a_commit_is_there_for_every_handle
+            a_group_is_one_step
+            a_stale_group_is_refused_whole
+            rows_that_fail_leave_nothing
+            orgs_do_not_leak_into_each_other
+            an_org_can_be_dropped_and_made_anew_at_once
+            changes_come_in_order_and_up_to_the_limit
+            a_transaction_is_found_by_its_id
+            a_large_transaction_is_many_small_rows
+            damage_takes_nothing_else_down
+            damaged_history_takes_nothing_else_down
+            reopening_keeps_everything
+            a_backup_is_the_store
+            a_backup_that_fails_leaves_the_last_one
+            single_values_are_kept
+            replay_gives_the_state
+            random_batches_do_what_a_model_says
+        );
+        $crate::conformance_tests!(@cases $make, hub:
+            a_transaction_is_answered_when_it_is_durable
+            a_transaction_that_changes_nothing_writes_nothing
+            racing_creates_make_one
+            a_refusal_that_depends_on_a_failed_group_is_thought_over
+            what_does_not_fit_takes_no_other_with_it
+            an_unknown_outcome_is_found_out
+            nothing_is_committed_before_an_unknown_outcome_is_known
+            a_ticket_can_be_withdrawn_in_time
+            the_queue_is_bounded
+            a_panic_refuses_one_request
+            orgs_are_made_and_dropped_with_a_statement
+            two_hubs_on_one_store_agree
+            stopping_finishes_the_queue
+            the_feed_has_no_gap
+            many_writers_lose_nothing
+        );
+    };
+    (@cases $make:expr, $module:ident: $($case:ident)*) => {
+        $(
+            #[test]
+            fn $case() {
+                let rig = $make;
+                $crate::conformance::$module::$case(&rig);
+            }
+        )*
+    };
+}

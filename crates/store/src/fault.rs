@@ -1,1 +1,0 @@
-//! Stores that fail on purpose.
