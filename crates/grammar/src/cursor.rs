@@ -10,7 +10,7 @@ use dataglot_model::{
 
 use crate::lexer::{Lexer, Token, TokenKind};
 use crate::literal;
-use crate::{Limit, Parameters, ParseCx, SyntaxError};
+use crate::{Found, Limit, Parameters, ParseCx, SyntaxError};
 
 /// The tokens of one statement, and how far they were read.
 pub(crate) struct Cursor<'a> {
@@ -458,7 +458,19 @@ impl<'a> Cursor<'a> {
 
     /// A credential: a string literal or placeholder.
     pub(crate) fn sensitive(&mut self) -> Parse<At<Sensitive>> {
+        self.expect_credential()?;
         Ok(self.text()?.map(Sensitive::new))
+    }
+
+    /// Where a credential has to come next and something else does, that may be the credential, written
+    /// without quotes or in the wrong ones: it is not repeated.
+    pub(crate) fn expect_credential(&self) -> Parse<()> {
+        let token = self.peek();
+        if self.is_string() || token.kind == TokenKind::Parameter || token.kind == TokenKind::End {
+            return Ok(());
+        }
+        let hint = "Write it as a string literal, in single quotes.";
+        Err(SyntaxError::Unexpected { found: Found::Class("a word"), hint: Some(hint.into()), span: token.span() })
     }
 
     /// `'text' | NULL` as in COMMENT.

@@ -31,6 +31,8 @@ pub(crate) fn entries(c: &mut Cursor<'_>) -> Parse<Vec<OptionEntry>> {
         entries.push(OptionEntry { key, value });
         if !c.accept_mark(b',') {
             c.expect_mark(b')')?;
+            // The order in which options were written means nothing.
+            entries.sort_by(|a, b| a.key.value.cmp(&b.key.value));
             return Ok(entries);
         }
     }
@@ -40,12 +42,13 @@ pub(crate) fn entries(c: &mut Cursor<'_>) -> Parse<Vec<OptionEntry>> {
 pub(crate) fn pg_entries(c: &mut Cursor<'_>) -> Parse<Vec<OptionEntry>> {
     c.expect_mark(b'(')?;
     let mut seen = BTreeSet::new();
-    let entries = c.list(|c| {
+    let mut entries = c.list(|c| {
         let entry = pg_entry(c)?;
         once(&mut seen, &entry.key)?;
         Ok(entry)
     })?;
     c.expect_mark(b')')?;
+    entries.sort_by(|a, b| a.key.value.cmp(&b.key.value));
     Ok(entries)
 }
 

@@ -164,6 +164,7 @@ pub(super) fn password(c: &mut Cursor<'_>) -> Parse<At<PasswordChange<Sensitive>
         )
         .with_hint("Write the password as a string, or leave the clause out."));
     }
+    c.expect_credential()?;
     Ok(c.given()?.map(|given| match given {
         Given::Text(text) => PasswordChange::Set(Sensitive::new(text)),
         Given::Later => PasswordChange::Set(Sensitive::new(String::new())),
