@@ -1,1 +1,24 @@
 //! The front door: PostgreSQL's wire protocol, configuration and process life.
+//!
+//! In: sockets. Out: sessions' answers as bytes. The only crate that knows pgwire. Every byte of a
+//! peer is framed and judged here before anything else sees it; what a statement means is not known
+//! here at all.
+//!
+//! Deliberately absent: SQL, the store, and the runtime: the caller brings one.
+
+mod admission;
+mod auth;
+mod cancel;
+pub mod config;
+mod connection;
+mod door;
+pub mod keyfile;
+mod link;
+mod message;
+mod outbox;
+mod refusal;
+mod server;
+mod startup;
+
+pub use auth::Authentication;
+pub use server::{ServeError, Server, ServerConfig};

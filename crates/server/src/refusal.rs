@@ -1,0 +1,149 @@
+//! Why a peer was not let in, and all that it is told.
+//!
+//! The texts are a closed list: no version, path, state of a user or message of the store reaches a
+//! peer that has not logged in. What more is known goes to the log.
+
+use dataglot_model::{Problem, Report, SqlState};
+
+/// Why a connection ended before its login did.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Refusal {
+    /// A packet's length is out of bounds.
+    #[error("invalid length of startup packet")]
+    PacketLength,
+    /// A StartupMessage is not a list of texts.
+    #[error("invalid startup packet layout")]
+    PacketLayout,
+    /// Neither protocol 3.x nor a known request.
+    #[error("unsupported frontend protocol")]
+    Protocol,
+    /// A request for encryption was made twice.
+    #[error("encryption was requested twice")]
+    RequestedTwice,
+    /// A startup parameter is not UTF-8.
+    #[error("startup parameters must be valid UTF-8")]
+    NotUtf8,
+    /// A startup parameter is there twice.
+    #[error("startup parameter specified twice")]
+    DuplicateParameter,
+    /// No user is named.
+    #[error("no user name specified in startup packet")]
+    NoUser,
+    /// `replication` is set.
+    #[error("replication connections are not supported")]
+    Replication,
+    /// As many connections as there may be in all.
+    #[error("too many connections")]
+    Full,
+    /// As many connections as there may be from one address.
+    #[error("too many connections from this address")]
+    AddressFull,
+    /// Trust is for loopback peers, unless configured otherwise.
+    #[error("this server lets in local connections only")]
+    NotLocal,
+    /// There is no such user or database, or it may not log in. Which of them is not said.
+    #[error("login failed")]
+    Login,
+    /// The user has as many sessions as its CONNECTION LIMIT allows.
+    #[error("too many connections for role")]
+    RoleFull,
+    /// The session refuses a startup parameter of a user who has been let in: its words are for that user.
+    #[error("{}", .0.message)]
+    Parameter(Report),
+    /// Login took too long.
+    #[error("login took too long")]
+    TimedOut,
+    /// The server ends.
+    #[error("the server is shutting down")]
+    ShuttingDown,
+    /// Something failed that the peer can't help. The log has it.
+    #[error("the server can't start a session now")]
+    Unavailable,
+}
+
+impl Refusal {
+    /// What a session's refusal to start is told as.
+    pub(crate) fn of_session(report: Report) -> Self {
+        let code = report.sqlstate.code();
+        match code.get(..2) {
+            Some("28" | "3D") => {
+                tracing::info!(code, reason = ?report.message, "login failed");
+                Refusal::Login
+            }
+            Some("53") => Refusal::RoleFull,
+            Some("22" | "42" | "55" | "0A") => Refusal::Parameter(report.fatal()),
+            Some("57") => Refusal::ShuttingDown,
+            _ => {
+                tracing::error!(code, message = ?report.message, "session not started");
+                Refusal::Unavailable
+            }
+        }
+    }
+
+    /// As it is sent: FATAL always.
+    pub(crate) fn report(&self) -> Report {
+        if let Refusal::Parameter(report) = self { report.clone().fatal() } else { Report::from(self).fatal() }
+    }
+}
+
+impl Problem for Refusal {
+    fn hint(&self) -> Option<String> {
+        match self {
+            Refusal::Login => Some("Check the name of the user and that of the database.".to_owned()),
+            Refusal::Protocol => Some("This server speaks protocol 3.0 to 3.2.".to_owned()),
+            Refusal::NotLocal => Some("Connect from the machine that the server runs on.".to_owned()),
+            Refusal::PacketLength
+            | Refusal::PacketLayout
+            | Refusal::RequestedTwice
+            | Refusal::NotUtf8
+            | Refusal::DuplicateParameter
+            | Refusal::NoUser
+            | Refusal::Replication
+            | Refusal::Full
+            | Refusal::AddressFull
+            | Refusal::RoleFull
+            | Refusal::Parameter(_)
+            | Refusal::TimedOut
+            | Refusal::ShuttingDown
+            | Refusal::Unavailable => None,
+        }
+    }
+
+    fn sqlstate(&self) -> SqlState {
+        match self {
+            Refusal::PacketLength
+            | Refusal::PacketLayout
+            | Refusal::RequestedTwice
+            | Refusal::DuplicateParameter
+            | Refusal::TimedOut => SqlState::ProtocolViolation,
+            Refusal::Protocol | Refusal::Replication => SqlState::FeatureNotSupported,
+            Refusal::NotUtf8 => SqlState::CharacterNotInRepertoire,
+            Refusal::NoUser | Refusal::NotLocal | Refusal::Login => SqlState::InvalidAuthorization,
+            Refusal::Full | Refusal::AddressFull | Refusal::RoleFull => SqlState::TooManyConnections,
+            Refusal::Parameter(report) => report.sqlstate,
+            Refusal::ShuttingDown => SqlState::CannotConnectNow,
+            Refusal::Unavailable => SqlState::SystemError,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn w_14_a_missing_org_looks_like_a_missing_user() {
+        let of = |state| Refusal::of_session(Report::error(state, "role \"x\" does not exist")).report();
+        assert_eq!(of(SqlState::InvalidAuthorization), of(SqlState::UndefinedDatabase));
+        assert_eq!(of(SqlState::InvalidPassword), of(SqlState::UndefinedDatabase));
+        assert_eq!(of(SqlState::IoError).message, "the server can't start a session now");
+        assert_eq!(of(SqlState::InternalError).message, "the server can't start a session now");
+    }
+
+    #[test]
+    fn w_03_all_of_them_are_fatal() {
+        for refusal in [Refusal::Login, Refusal::Parameter(Report::error(SqlState::UndefinedParameter, "x"))] {
+            assert_eq!(refusal.report().severity, dataglot_model::Severity::Fatal);
+        }
+    }
+}

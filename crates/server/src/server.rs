@@ -1,0 +1,210 @@
+//! The server: a listening socket, a task for each connection, and their end.
+//!
+//! Shutdown has two steps. First nobody new is let in, idle sessions are told 57P01, and statements
+//! that run may finish. When their time is over they are cancelled, and at last told to end.
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dataglot_session::Engine;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use crate::admission::Admission;
+use crate::auth::Authentication;
+use crate::cancel::{Limiter, Registry};
+use crate::config::{Auth, Config};
+use crate::connection;
+
+/// What a frame may have besides the longest query string: names, types, lengths.
+const FRAME_SLACK_BYTES: usize = 64 << 10;
+/// How long each of the last steps of a shutdown may take.
+const LAST_STEP: Duration = Duration::from_secs(1);
+/// How long the server waits when it can't accept: for file descriptors, most likely.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// How a server serves.
+#[derive(Clone, Debug)]
+pub struct ServerConfig {
+    /// Where it listens. Port 0: any that is free.
+    pub listen: SocketAddr,
+    /// How users are let in.
+    pub authentication: Authentication,
+    /// Most connections at once.
+    pub connections_max: usize,
+    /// Most connections from one address.
+    pub connections_per_address_max: usize,
+    /// Most CancelRequests a second from one address.
+    pub cancels_per_second_max: u32,
+    /// How long a client has from its first byte to the end of its login.
+    pub login_timeout: Duration,
+    /// How long a client may idle outside of a block; `None`: for ever.
+    pub idle_timeout: Option<Duration>,
+    /// How long a client may not read what is sent to it.
+    pub write_timeout: Duration,
+    /// How long statements that run may take to finish when the server ends.
+    pub shutdown_timeout: Duration,
+    /// Longest message of a client that has logged in, in bytes.
+    pub frame_bytes_max: usize,
+    /// How much of one answer may wait to be sent, in bytes.
+    pub response_bytes_max: usize,
+}
+
+impl Default for ServerConfig {
+    fn default() -> Self {
+        ServerConfig {
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            authentication: Authentication { method: Auth::Trust, trust_remote: false },
+            connections_max: 500,
+            connections_per_address_max: 500,
+            cancels_per_second_max: 10,
+            login_timeout: Duration::from_secs(10),
+            idle_timeout: None,
+            write_timeout: Duration::from_secs(30),
+            shutdown_timeout: Duration::from_secs(30),
+            frame_bytes_max: (64 << 20) + FRAME_SLACK_BYTES,
+            response_bytes_max: 256 << 20,
+        }
+    }
+}
+
+impl From<&Config> for ServerConfig {
+    fn from(config: &Config) -> Self {
+        let connections_max = usize::try_from(config.max_connections).unwrap_or(usize::MAX);
+        ServerConfig {
+            listen: config.listen,
+            authentication: Authentication { method: config.auth, trust_remote: config.allow_remote_trust },
+            connections_max,
+            connections_per_address_max: connections_max,
+            shutdown_timeout: config.shutdown_timeout,
+            frame_bytes_max: config.script_bytes_max.saturating_add(FRAME_SLACK_BYTES),
+            ..ServerConfig::default()
+        }
+    }
+}
+
+/// Why a server does not serve.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The address can't be had.
+    #[error("cannot listen on {listen}: {error}")]
+    Listen {
+        /// The address.
+        listen: SocketAddr,
+        /// Why not.
+        error: io::Error,
+    },
+}
+
+/// How far the server is on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Phase {
+    /// It serves.
+    Serving,
+    /// What runs may finish. Nothing new begins.
+    Draining,
+    /// Nothing goes on.
+    Ending,
+}
+
+/// What all connections share.
+pub(crate) struct Shared {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) config: ServerConfig,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) limiter: Limiter,
+}
+
+/// A server that has its address and does not serve yet.
+#[derive(Debug)]
+pub struct Server {
+    config: ServerConfig,
+    listener: std::net::TcpListener,
+    address: SocketAddr,
+}
+
+impl Server {
+    /// Takes the address. Clients that connect from now on wait until [`Server::run`].
+    ///
+    /// # Errors
+    /// [`ServeError::Listen`]: it is taken, or not ours.
+    pub fn bind(config: ServerConfig) -> Result<Server, ServeError> {
+        let listen = config.listen;
+        let bind = || {
+            let listener = std::net::TcpListener::bind(listen)?;
+            listener.set_nonblocking(true)?;
+            let address = listener.local_addr()?;
+            Ok((listener, address))
+        };
+        let (listener, address) = bind().map_err(|error| ServeError::Listen { listen, error })?;
+        Ok(Server { config, listener, address })
+    }
+
+    /// Where it listens.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until `shutdown` resolves, then ends as the module says. The engine is left running.
+    ///
+    /// # Errors
+    /// [`ServeError::Listen`]: the socket can't be used by the runtime.
+    pub async fn run(self, engine: Arc<Engine>, shutdown: impl Future<Output = ()>) -> Result<(), ServeError> {
+        let Server { config, listener, address } = self;
+        let listener =
+            TcpListener::from_std(listener).map_err(|error| ServeError::Listen { listen: address, error })?;
+        let admission = Admission::new(config.connections_max, config.connections_per_address_max);
+        let limiter = Limiter::new(config.cancels_per_second_max);
+        let shutdown_timeout = config.shutdown_timeout;
+        let shared = Arc::new(Shared { engine, config, registry: Arc::default(), limiter });
+        let (phase, watched) = watch::channel(Phase::Serving);
+        let mut connections = JoinSet::new();
+        let mut shutdown = std::pin::pin!(shutdown);
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut shutdown => break,
+                Some(_) = connections.join_next() => {}
+                accepted = listener.accept() => match accepted {
+                    Ok((stream, peer)) => match admission.enter(peer.ip().to_canonical()) {
+                        Some(place) => {
+                            let connection =
+                                connection::run(stream, peer, place, Arc::clone(&shared), watched.clone());
+                            connections.spawn(connection);
+                        }
+                        None => tracing::debug!(addr = %peer, "connection dropped: too many"),
+                    },
+                    Err(error) => {
+                        tracing::warn!(%error, "connection not accepted");
+                        sleep(ACCEPT_PAUSE).await;
+                    }
+                },
+            }
+        }
+        drop(listener);
+        phase.send_replace(Phase::Draining);
+        if drained(&mut connections, shutdown_timeout).await {
+            return Ok(());
+        }
+        tracing::warn!(connections = connections.len(), "statements still run: cancelling them");
+        shared.registry.cancel_all();
+        if drained(&mut connections, LAST_STEP).await {
+            return Ok(());
+        }
+        phase.send_replace(Phase::Ending);
+        drained(&mut connections, LAST_STEP).await;
+        connections.shutdown().await;
+        Ok(())
+    }
+}
+
+/// Waits for all connections to end; `false`: some have not within the time.
+async fn drained(connections: &mut JoinSet<()>, within: Duration) -> bool {
+    let all = async { while connections.join_next().await.is_some() {} };
+    timeout(within, all).await.is_ok()
+}
