@@ -1,4 +1,7 @@
 //! A disk in memory that fails once, for the redb backend.
+//!
+//! It forgets as disks do. What was written and not synced is gone after [`FaultDisk::after_power_cut`]; and a
+//! sync that failed is not made up for by the next one, since the kernel takes the pages as written.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -41,12 +44,23 @@ pub struct FaultDisk(Arc<Mutex<Disk>>);
 
 #[derive(Debug, Default)]
 struct Disk {
+    /// What a read finds.
     bytes: Vec<u8>,
+    /// What is there after a power cut.
+    durable: Vec<u8>,
+    /// What the next sync makes durable.
+    dirty: Vec<Dirty>,
     writes: u64,
     reads: u64,
     fault: Option<DiskFault>,
     /// What failed last.
     failed: Option<DiskOp>,
+}
+
+#[derive(Debug)]
+enum Dirty {
+    Write(usize, Vec<u8>),
+    Len(usize),
 }
 
 impl FaultDisk {
@@ -78,6 +92,13 @@ impl FaultDisk {
     /// Operations since [`FaultDisk::fail`] or the beginning, without reads.
     pub fn writes(&self) -> u64 {
         self.disk().writes
+    }
+
+    /// Another disk that holds what this one would after a power cut: what is durable.
+    #[must_use]
+    pub fn after_power_cut(&self) -> FaultDisk {
+        let bytes = self.disk().durable.clone();
+        FaultDisk(Arc::new(Mutex::new(Disk { durable: bytes.clone(), bytes, ..Disk::default() })))
     }
 
     /// Its content.
@@ -113,7 +134,20 @@ impl Disk {
         let end = start.checked_add(data.len()).ok_or(io::ErrorKind::InvalidInput)?;
         let slot = self.bytes.get_mut(start..end).ok_or(io::ErrorKind::UnexpectedEof)?;
         slot.copy_from_slice(data);
+        self.dirty.push(Dirty::Write(start, data.to_vec()));
         Ok(())
+    }
+
+    fn sync(&mut self) {
+        for dirty in self.dirty.drain(..) {
+            match dirty {
+                Dirty::Len(len) => self.durable.resize(len, 0),
+                Dirty::Write(at, data) => {
+                    let slots = self.durable.iter_mut().skip(at);
+                    slots.zip(data).for_each(|(slot, byte)| *slot = byte);
+                }
+            }
+        }
     }
 }
 
@@ -139,12 +173,19 @@ impl StorageBackend for FaultDisk {
         if failed.as_ref().is_none_or(|(_, happens)| *happens) {
             let len = usize::try_from(len).map_err(|_| io::ErrorKind::InvalidInput)?;
             disk.bytes.resize(len, 0);
+            disk.dirty.push(Dirty::Len(len));
         }
         failed.map_or(Ok(()), |(error, _)| Err(error))
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.disk().count(DiskOp::Sync).map_or(Ok(()), |(error, _)| Err(error))
+        let mut disk = self.disk();
+        let failed = disk.count(DiskOp::Sync);
+        if failed.as_ref().is_none_or(|(_, happens)| *happens) {
+            disk.sync();
+        }
+        disk.dirty.clear();
+        failed.map_or(Ok(()), |(error, _)| Err(error))
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {

@@ -1,5 +1,7 @@
 //! Writing: one redb transaction a group.
 
+use std::sync::atomic::Ordering;
+
 use ::redb::{Database, WriteTransaction};
 
 use super::{RedbStore, definition, encode_head, failed, head_key, is_io, read_head};
@@ -35,6 +37,9 @@ impl RedbStore {
             let Ended { result, broken } =
                 self.with(|database, _| attempt(database, write)).map_err(CommitError::Failed)?;
             if broken {
+                // No room is noticed when something is written, not when it is synced.
+                let in_doubt = matches!(&result, Err(CommitError::Unknown(error)) if *error != StoreError::DiskFull);
+                self.unsynced.fetch_or(in_doubt, Ordering::AcqRel);
                 self.poison();
             }
             // The error of an earlier call, before anything of this one was written.

@@ -11,6 +11,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ::redb::{BackendError, StorageBackend};
 
+/// Bytes that are read at once to write them again.
+const REWRITE_BYTES: usize = 1 << 20;
+/// Bytes that are written again at once.
+const BLOCK_BYTES: usize = 4096;
+
 /// A write that is held back.
 #[derive(Debug)]
 enum Held {
@@ -52,6 +57,28 @@ impl Gate {
         }
         self.0.released.store(true, Ordering::Release);
         Ok(())
+    }
+
+    /// Writes the whole file again as it reads, and syncs it. After a sync that failed the kernel takes
+    /// the pages as written, whatever is on the disk: what is found in the file then is durable only
+    /// when it was written once more. Blocks of zeros are left out: they may be holes, and say nothing.
+    pub(super) fn rewrite(&self) -> io::Result<()> {
+        let backend = &self.0.backend;
+        let len = backend.len()?;
+        let mut chunk = vec![0; REWRITE_BYTES];
+        let mut offset = 0;
+        while offset < len {
+            let rest = usize::try_from(len - offset).unwrap_or(REWRITE_BYTES).min(REWRITE_BYTES);
+            chunk.truncate(rest);
+            backend.read(offset, &mut chunk)?;
+            for (block, at) in chunk.chunks(BLOCK_BYTES).zip((offset..).step_by(BLOCK_BYTES)) {
+                if block.iter().any(|byte| *byte != 0) {
+                    backend.write(at, block)?;
+                }
+            }
+            offset += u64::try_from(rest).unwrap_or(len);
+        }
+        backend.sync_data()
     }
 
     /// The length of the file.

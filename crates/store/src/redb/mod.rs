@@ -12,6 +12,7 @@ mod lock;
 mod open;
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use ::redb::{Database, ReadTransaction, ReadableDatabase as _, StorageBackend, TableDefinition};
@@ -58,6 +59,8 @@ pub struct RedbStore {
     store_id: [u8; 16],
     schema_version: u32,
     handle: RwLock<Handle>,
+    /// A commit failed at a point at which a sync may have been the cause.
+    unsynced: AtomicBool,
 }
 
 /// `None`: it failed, and has to be opened again.
@@ -69,7 +72,8 @@ type Attempt<T> = Result<Result<T, StoreError>, ::redb::Error>;
 impl RedbStore {
     fn new(source: Source, options: RedbOptions, opened: Opened) -> Self {
         let Opened { database, gate, store_id, schema_version } = opened;
-        RedbStore { source, options, store_id, schema_version, handle: RwLock::new(Some((database, gate))) }
+        let handle = RwLock::new(Some((database, gate)));
+        RedbStore { source, options, store_id, schema_version, handle, unsynced: AtomicBool::new(false) }
     }
 
     /// Calls `f` with the database, opened again first if it has to be.
@@ -80,7 +84,9 @@ impl RedbStore {
             }
             let mut handle = self.handle.write().unwrap_or_else(PoisonError::into_inner);
             if handle.is_none() {
-                let opened = open_source(&self.source, &self.options)?;
+                // Until it is open, whatever fails may be a sync.
+                let rewrite = self.unsynced.swap(true, Ordering::AcqRel);
+                let opened = open_source(&self.source, &self.options, rewrite)?;
                 if opened.store_id != self.store_id {
                     return Err(StoreError::NotAStore {
                         path: self.location().into(),
@@ -88,6 +94,7 @@ impl RedbStore {
                     });
                 }
                 tracing::warn!(store = self.location(), "the meta store was opened again after an I/O error");
+                self.unsynced.store(false, Ordering::Release);
                 *handle = Some((opened.database, opened.gate));
             }
         }

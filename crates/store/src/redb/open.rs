@@ -75,7 +75,7 @@ pub fn open_redb(path: &Path, options: RedbOptions) -> Result<Arc<dyn MetaStore>
         open = CLOSED.wait(open).unwrap_or_else(PoisonError::into_inner);
     }
     let source = Source::File { path: path.clone(), id };
-    let opened = open_source(&source, &options)?;
+    let opened = open_source(&source, &options, false)?;
     lock::note(&path);
     let store = Arc::new(RedbStore::new(source, options, opened));
     open.insert(id, Arc::downgrade(&store));
@@ -105,7 +105,7 @@ pub fn open_redb_with(factory: super::BackendFactory, options: RedbOptions) -> R
     if empty && options.create {
         initialize(source.backend()?, &options)?;
     }
-    let opened = open_source(&source, &options)?;
+    let opened = open_source(&source, &options, false)?;
     Ok(Arc::new(RedbStore::new(source, options, opened)))
 }
 
@@ -163,8 +163,9 @@ fn file_id(path: &Path) -> Result<FileId, StoreError> {
     Ok((meta.dev(), meta.ino()))
 }
 
-/// Opens a store that is there. Nothing is written to its file before it is known to be ours.
-pub(super) fn open_source(source: &Source, options: &RedbOptions) -> Result<Opened, StoreError> {
+/// Opens a store that is there. Nothing is written to its file before it is known to be ours. `rewrite`:
+/// a sync has failed since it was opened last.
+pub(super) fn open_source(source: &Source, options: &RedbOptions, rewrite: bool) -> Result<Opened, StoreError> {
     let path = source.name();
     let backend = source.backend()?;
     if backend.len().map_err(|e| StoreError::io("open", &e))? == 0 {
@@ -179,6 +180,9 @@ pub(super) fn open_source(source: &Source, options: &RedbOptions) -> Result<Open
         .map_err(|e| cannot_open(&path, e))?;
     let look = catch_unwind(AssertUnwindSafe(|| look(&database, &path)));
     let (schema_version, store_id) = look.map_err(|_| refused(&path, "its pages are damaged or cut short"))??;
+    if rewrite {
+        gate.rewrite().map_err(|e| StoreError::io("write", &e))?;
+    }
     gate.release().map_err(|e| StoreError::io("open", &e))?;
     Ok(Opened { database, gate, store_id, schema_version })
 }
