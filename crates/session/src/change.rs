@@ -1,0 +1,210 @@
+//! Statements that change the store: planned on the overlay of a block, or handed to the committer.
+
+use std::sync::Arc;
+
+use dataglot_grammar::print;
+use dataglot_model::command::{AlterRole, AlterRoleAction};
+use dataglot_model::{Command, Notice, OrgCommand, Sensitive, SqlState, Statement, Timestamp};
+use dataglot_store::{Submission, SubmitError};
+
+use crate::compiler::{Answer, Direct, OrgRequest, Refusal, Request, Step, StepRef, plan_step};
+use crate::error::SessionError;
+use crate::pipeline::{Outcome, Way};
+use crate::seal::{self, SealedCommand};
+use crate::session::Session;
+use crate::settings;
+
+/// How often a statement whose credential was sealed against a value that is gone starts over.
+const SEAL_ATTEMPTS_MAX: usize = 4;
+
+/// Why a transaction was not committed.
+pub(crate) enum SubmitFailure {
+    /// Its credential has to be sealed again.
+    Stale(SessionError),
+    Other(SessionError),
+}
+
+impl Session {
+    /// Plans a command on the transaction's overlay.
+    pub(crate) async fn change(&mut self, command: Command<Sensitive>) -> Result<Outcome, SessionError> {
+        check_role_settings(&command)?;
+        let tag = command.tag();
+        let newest = self.newest().await?;
+        let transaction = self.transaction.as_mut().ok_or_else(|| SessionError::bug("no transaction"))?;
+        if transaction.read_only {
+            return Err(SessionError::read_only(tag));
+        }
+        transaction.queried = true;
+        let now = transaction.now;
+        let image = transaction.look_at(&newest).clone();
+        let actor = self.actor(&image)?;
+        let engine = Arc::clone(&self.engine);
+        let SealedCommand { command, has_credential, password } =
+            self.interruptible(seal::seal(&engine, &image, &actor, command)).await?;
+        let step = StepRef { command: &command, password: password.as_ref() };
+        let (plan, after) = plan_step(&image, &actor, now, &step).map_err(|r| r.error)?;
+        let sql: Arc<str> = print(&command).into();
+        let notices = self.with_noop_notice(plan.notices.clone(), plan.mutations.is_empty());
+        let transaction = self.transaction.as_mut().ok_or_else(|| SessionError::bug("no transaction"))?;
+        transaction.push(&actor, sql, (command, password), has_credential, plan, after)?;
+        Ok(Outcome { notices, rows: None, tag: tag.to_owned() })
+    }
+
+    /// Hands a command to the committer as it is: it alone is a transaction.
+    pub(crate) async fn change_directly(&mut self, command: Command<Sensitive>) -> Result<Outcome, SessionError> {
+        check_role_settings(&command)?;
+        if self.scoped.settings.is_on("default_transaction_read_only") {
+            return Err(SessionError::read_only(command.tag()));
+        }
+        let now = self.now();
+        let mut command = Some(command);
+        for attempt in 1.. {
+            let newest = self.newest().await?;
+            let actor = self.actor(&newest.0)?;
+            let again = command.take().ok_or_else(|| SessionError::bug("no command"))?;
+            let keep = (carries_credential(&again) && attempt < SEAL_ATTEMPTS_MAX).then(|| again.clone());
+            let engine = Arc::clone(&self.engine);
+            let SealedCommand { command: sealed, password, .. } =
+                self.interruptible(seal::seal(&engine, &newest.0, &actor, again)).await?;
+            drop(newest);
+            let sql = print(&sealed).into();
+            let step = Step { command: sealed, sql, password };
+            let request = Request::Direct(Box::new(Direct { actor, now, step }));
+            match (self.submit(request, now).await, keep) {
+                (Err(SubmitFailure::Stale(_)), Some(keep)) => command = Some(keep),
+                (Err(SubmitFailure::Stale(error) | SubmitFailure::Other(error)), _) => return Err(error),
+                (Ok(answer), _) => return Ok(self.told(answer)),
+            }
+        }
+        Err(SessionError::bug("no attempt"))
+    }
+
+    /// CREATE ORG, DROP ORG: never in a block.
+    pub(crate) async fn org_command(
+        &mut self,
+        command: OrgCommand<Sensitive>,
+        way: Way,
+    ) -> Result<Outcome, SessionError> {
+        let tag = command.tag();
+        let is_alone = match &self.transaction {
+            Some(t) => !t.explicit && !t.queried && way == Way::Extended,
+            None => way != Way::Script,
+        };
+        if !is_alone {
+            let message = format!("{tag} cannot run inside a transaction block");
+            return Err(SessionError::new(SqlState::ActiveTransaction, message));
+        }
+        if self.scoped.settings.is_on("default_transaction_read_only") {
+            return Err(SessionError::read_only(tag));
+        }
+        if self.scoped.settings.is_on("dry_run") {
+            return Err(SessionError::unsupported(format_args!("{tag} while dry_run is on")));
+        }
+        let now = self.now();
+        let newest = self.newest().await?;
+        let actor = self.actor(&newest.0)?;
+        let engine = Arc::clone(&self.engine);
+        let command = self.interruptible(seal::seal_org(&engine, &newest.0, &actor, command)).await?;
+        drop(newest);
+        let statement = Statement::Org(command);
+        let sql: Arc<str> = dataglot_grammar::print_statement(&statement).into();
+        let Statement::Org(command) = statement else { return Err(SessionError::bug("no org command")) };
+        let request = Request::Org(Box::new(OrgRequest { actor, now, command, sql }));
+        match self.submit(request, now).await {
+            Ok(answer) => Ok(self.told(answer)),
+            Err(SubmitFailure::Stale(error) | SubmitFailure::Other(error)) => Err(error),
+        }
+    }
+
+    /// What the committer answered for a single statement.
+    fn told(&self, answer: Answer) -> Outcome {
+        match answer {
+            Answer::Done { tag, notices, changed } => {
+                Outcome { notices: self.with_noop_notice(notices, !changed), rows: None, tag: tag.to_owned() }
+            }
+            Answer::AsPlanned => Outcome::tag("COMMIT"),
+        }
+    }
+
+    fn with_noop_notice(&self, mut notices: Vec<Notice>, is_noop: bool) -> Vec<Notice> {
+        if is_noop && self.scoped.settings.is_on("verbose_noop") {
+            notices.push(Notice::note("nothing to change"));
+        }
+        notices
+    }
+
+    /// Puts a transaction in the queue and waits for what becomes of it. A cancel or a timeout takes it
+    /// back if the committer has not got it yet; otherwise its outcome is waited for.
+    pub(crate) async fn submit(&mut self, request: Request, at: Timestamp) -> Result<Answer, SubmitFailure> {
+        let id = self.engine.transaction_id().map_err(SubmitFailure::Other)?;
+        let actor = self.scoped.identity.current().actor.session_user.clone();
+        let submission = Submission { org: self.org.clone(), id, at, actor, session: self.mark(), request };
+        let mut ticket = self.engine.hub().submit(submission);
+        let done = tokio::select! {
+            biased;
+            done = &mut ticket => done,
+            why = self.interrupted() => {
+                if ticket.cancel() {
+                    return Err(SubmitFailure::Other(why));
+                }
+                ticket.await
+            }
+        };
+        match done {
+            Ok(done) => Ok(done.answer),
+            Err(SubmitError::Refused(Refusal { error, stale: true })) => Err(SubmitFailure::Stale(error)),
+            Err(error) => Err(SubmitFailure::Other(match error {
+                SubmitError::Refused(refusal) => refusal.error,
+                SubmitError::Full => {
+                    SessionError::new(SqlState::TooManyConnections, "too many transactions are waiting to be committed")
+                        .with_hint("Try again.")
+                }
+                SubmitError::Stopped => {
+                    SessionError::new(SqlState::AdminShutdown, "terminating connection due to administrator command")
+                        .fatal()
+                }
+                SubmitError::Withdrawn => SessionError::canceled(),
+                SubmitError::Failed(error) => SessionError::of(&error),
+                SubmitError::Unknown(id) => SessionError::new(
+                    SqlState::TransactionResolutionUnknown,
+                    "it is not known whether the transaction was committed",
+                )
+                .with_detail(format!("Its id is {id}."))
+                .with_hint(format!("Ask later with SHOW TRANSACTION STATUS '{id}'.")),
+            })),
+        }
+    }
+}
+
+/// Whether sealing it depends on the state.
+fn carries_credential(command: &Command<Sensitive>) -> bool {
+    match command {
+        Command::CreateSecret(_) | Command::AlterSecret(_) | Command::CreateRole(_) | Command::AlterRole(_) => true,
+        Command::CreateCatalog(_)
+        | Command::AlterCatalog(_)
+        | Command::CreateMask(_)
+        | Command::AlterMask(_)
+        | Command::CreateRowFilter(_)
+        | Command::AlterRowFilter(_)
+        | Command::CreateView(_)
+        | Command::AlterView(_)
+        | Command::Drop(_)
+        | Command::GrantPrivileges(_)
+        | Command::RevokePrivileges(_)
+        | Command::GrantMembership(_)
+        | Command::RevokeMembership(_)
+        | Command::Comment(_)
+        | Command::ReassignOwned(_)
+        | Command::DropOwned(_) => false,
+    }
+}
+
+/// `ALTER ROLE … SET`: the planner takes any text, so what a setting takes is checked here.
+pub(crate) fn check_role_settings(command: &Command<Sensitive>) -> Result<(), SessionError> {
+    let Command::AlterRole(AlterRole { action, .. }) = command else { return Ok(()) };
+    match action {
+        AlterRoleAction::Set { name, value } => settings::check(name, value).map(drop).map_err(|e| e.at(name.span)),
+        AlterRoleAction::Reset(name) => settings::check_name(name).map_err(|e| e.at(name.span)),
+        AlterRoleAction::Attributes { .. } | AlterRoleAction::Rename(_) | AlterRoleAction::ResetAll => Ok(()),
+    }
+}

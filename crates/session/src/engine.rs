@@ -1,0 +1,291 @@
+//! What all sessions of a process share: the store's hub, the key ring, the clock, the limits.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use dataglot_grammar::Limits;
+use dataglot_model::def::ObjectId;
+use dataglot_model::{
+    ChangedStatement, HeadRecord, Name, Notice, OrgName, Problem, Report, Sensitive, Seq, SqlState, Timestamp,
+    TransactionId,
+};
+use dataglot_planner::initial_superuser;
+use dataglot_store::{ChangeEntry, FirstOrg, Hub, HubLimits, ImageSink, MetaStore, StoreError, Table};
+use dataglot_vault::{self as vault, Entropy, KeyRing, VaultError};
+use tokio::sync::Semaphore;
+
+use crate::clock::Clock;
+use crate::compiler::{OrgState, Planner};
+use crate::error::SessionError;
+use crate::seal;
+
+/// Where the store keeps the canary that tells a wrong key.
+const CANARY_KEY: &str = "key_canary";
+/// The identity of the first org.
+const FIRST_ORG_ID: u64 = 1;
+
+/// What an engine is told at its start.
+#[derive(Clone, Debug)]
+pub struct EngineConfig {
+    /// Bounds of statements and scripts.
+    pub limits: Limits,
+    /// Bounds of the queue in front of the store.
+    pub hub: HubLimits,
+    /// Iterations of a new password's verifier.
+    pub scram_iterations: u32,
+    /// How many passwords are hashed at once.
+    pub hashing_max: usize,
+    /// `statement_timeout` of a session that does not set it; `None`: off.
+    pub statement_timeout: Option<Duration>,
+    /// `idle_in_transaction_session_timeout` of a session that does not set it; `None`: off.
+    pub idle_in_transaction_timeout: Option<Duration>,
+    /// What every session is told at its start.
+    pub welcome: Vec<Notice>,
+}
+
+impl Default for EngineConfig {
+    fn default() -> Self {
+        EngineConfig {
+            limits: Limits::default(),
+            hub: HubLimits::default(),
+            scram_iterations: 15_000,
+            hashing_max: 2,
+            statement_timeout: None,
+            idle_in_transaction_timeout: None,
+            welcome: Vec::new(),
+        }
+    }
+}
+
+/// Why an engine does not start. Nothing was written.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The store does not open.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The key is not the one that the store's secrets were sealed with, or there is none.
+    #[error(transparent)]
+    Key(#[from] VaultError),
+    /// There is nothing to tell whether the key is the right one, and there are secrets.
+    #[error("the store holds secrets, and no mark of the key that they were sealed with")]
+    NoCanary,
+}
+
+impl Problem for OpenError {
+    fn sqlstate(&self) -> SqlState {
+        match self {
+            OpenError::Store(error) => error.sqlstate(),
+            OpenError::Key(error) => error.sqlstate(),
+            OpenError::NoCanary => SqlState::DataCorrupted,
+        }
+    }
+    fn detail(&self) -> Option<String> {
+        match self {
+            OpenError::Store(error) => error.detail(),
+            OpenError::Key(error) => error.detail(),
+            OpenError::NoCanary => None,
+        }
+    }
+    fn hint(&self) -> Option<String> {
+        match self {
+            OpenError::Store(error) => error.hint(),
+            OpenError::Key(error) => error.hint(),
+            OpenError::NoCanary => Some("Restore the store from a backup.".to_owned()),
+        }
+    }
+}
+
+/// What all sessions of a process share.
+pub struct Engine {
+    hub: Hub<Planner>,
+    ring: KeyRing,
+    config: EngineConfig,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+    hashing: Semaphore,
+    connections: Mutex<BTreeMap<(OrgName, ObjectId), u32>>,
+}
+
+impl Engine {
+    /// Opens the engine on a store: checks the key first, and leaves a mark of it in a store that has
+    /// none. Blocks; not for threads of an async runtime.
+    ///
+    /// # Errors
+    /// [`OpenError`] says why not. The store is as it was.
+    pub fn open(
+        store: Arc<dyn MetaStore>,
+        ring: KeyRing,
+        config: EngineConfig,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+    ) -> Result<Arc<Engine>, OpenError> {
+        check_key(store.as_ref(), &ring, entropy.as_ref())?;
+        let hub = Hub::open(store, Planner { limits: config.limits.clone() }, config.hub.clone())?;
+        let hashing = Semaphore::new(config.hashing_max.max(1));
+        Ok(Arc::new(Engine { hub, ring, config, clock, entropy, hashing, connections: Mutex::default() }))
+    }
+
+    /// The transactions of an org after `after`, in order, at most `limit`: what `SHOW CHANGES` lists, for
+    /// a coordinator that embeds the engine.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn changes(&self, org: &OrgName, after: Seq, limit: usize) -> Result<Vec<ChangeEntry>, StoreError> {
+        self.hub.changes(org, after, limit).await
+    }
+
+    /// Whether the store is new: there is no org in it.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn is_new(&self) -> Result<bool, StoreError> {
+        Ok(self.hub.orgs()?.is_empty())
+    }
+
+    /// Makes the org `default` and its first superuser, in a new store.
+    ///
+    /// # Errors
+    /// The store is not new, the password is empty, or it cannot be written.
+    pub async fn bootstrap(self: &Arc<Self>, admin: Name, password: Option<Sensitive>) -> Result<(), Report> {
+        let verifier = match password {
+            None => None,
+            Some(text) => match seal::verifier(self, text).await.map_err(SessionError::into_report)? {
+                Some(verifier) => Some(verifier),
+                None => {
+                    return Err(Report::error(SqlState::InvalidParameterValue, "the superuser's password is empty"));
+                }
+            },
+        };
+        let at = self.now();
+        let sql = format!("CREATE ROLE {admin} SUPERUSER LOGIN");
+        let first = FirstOrg {
+            name: OrgName::default_org(),
+            org_id: FIRST_ORG_ID,
+            id: self.transaction_id().map_err(SessionError::into_report)?,
+            at,
+            actor: admin.clone(),
+            session: "bootstrap".into(),
+            statement: ChangedStatement { sql: sql.into(), mutations: initial_superuser(&admin, verifier, at) },
+        };
+        self.hub.create_first_org(first).await.map(drop).map_err(|e| Report::from(&e))
+    }
+
+    /// Takes no more transactions and finishes those that wait. Blocks until then.
+    pub fn shutdown(&self) {
+        self.hub.shutdown();
+    }
+
+    /// What it was told at its start.
+    pub fn config(&self) -> &EngineConfig {
+        &self.config
+    }
+
+    /// The store itself, for what is no transaction: facts, health, backup.
+    pub fn store(&self) -> &Arc<dyn MetaStore> {
+        self.hub.store()
+    }
+
+    /// Whether there is a key.
+    pub fn has_key(&self) -> bool {
+        !self.ring.is_empty()
+    }
+
+    pub(crate) fn hub(&self) -> &Hub<Planner> {
+        &self.hub
+    }
+
+    pub(crate) fn store_id(&self) -> [u8; 16] {
+        self.hub.store_id()
+    }
+
+    pub(crate) fn ring(&self) -> &KeyRing {
+        &self.ring
+    }
+
+    pub(crate) fn entropy(&self) -> &dyn Entropy {
+        self.entropy.as_ref()
+    }
+
+    pub(crate) fn hashing(&self) -> &Semaphore {
+        &self.hashing
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// A new identity for a transaction.
+    pub(crate) fn transaction_id(&self) -> Result<TransactionId, SessionError> {
+        let mut bytes = [0u8; 16];
+        self.entropy.fill(&mut bytes).map_err(|_| SessionError::bug("no random numbers"))?;
+        Ok(TransactionId(u128::from_be_bytes(bytes)))
+    }
+
+    /// The newest image of an org.
+    pub(crate) async fn image(&self, org: &OrgName) -> Result<Option<Arc<OrgState>>, SessionError> {
+        self.hub.load(org).await.map_err(|e| SessionError::of(&e))
+    }
+
+    /// One more connection of that role; `None`: it has `limit` already.
+    pub(crate) fn connect(self: &Arc<Self>, org: &OrgName, role: ObjectId, limit: i32) -> Option<Connection> {
+        let key = (org.clone(), role);
+        let mut connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = connections.entry(key.clone()).or_default();
+        if u32::try_from(limit).is_ok_and(|limit| *count >= limit) {
+            if *count == 0 {
+                connections.remove(&key);
+            }
+            return None;
+        }
+        *count += 1;
+        drop(connections);
+        Some(Connection { engine: Arc::clone(self), key })
+    }
+}
+
+/// A connection that is counted for as long as this lives.
+pub(crate) struct Connection {
+    engine: Arc<Engine>,
+    key: (OrgName, ObjectId),
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        let mut connections = self.engine.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = connections.get_mut(&self.key) {
+            *count -= 1;
+            if *count == 0 {
+                connections.remove(&self.key);
+            }
+        }
+    }
+}
+
+/// Refuses a key that is not the store's, and marks a store that has no mark with the key.
+fn check_key(store: &dyn MetaStore, ring: &KeyRing, entropy: &dyn Entropy) -> Result<(), OpenError> {
+    let store_id = store.facts().store_id;
+    match store.meta_get(CANARY_KEY)? {
+        // With no key at all this refuses too, and names the key that is wanted.
+        Some(canary) => Ok(vault::check_canary(ring, store_id, &canary)?),
+        None if ring.is_empty() => Ok(()),
+        None if holds_secrets(store)? => Err(OpenError::NoCanary),
+        None => Ok(store.meta_put(CANARY_KEY, &vault::make_canary(ring, store_id, entropy)?)?),
+    }
+}
+
+/// Whether any org has a secret in the store.
+fn holds_secrets(store: &dyn MetaStore) -> Result<bool, StoreError> {
+    struct Seen(bool);
+    impl ImageSink for Seen {
+        fn begin(&mut self, _head: HeadRecord) {}
+        fn row(&mut self, table: Table, _key: &[u8], _value: &[u8]) {
+            self.0 |= table == Table::Secrets;
+        }
+    }
+    let mut seen = Seen(false);
+    for (org, _) in store.heads()? {
+        store.load(&org, &mut seen)?;
+    }
+    Ok(seen.0)
+}

@@ -1,0 +1,96 @@
+//! Statements that only read: SHOW, DESCRIBE, EXPLAIN, SELECT.
+
+use std::sync::Arc;
+
+use dataglot_model::{Explain, Read, SelectQuery, Sensitive, Show};
+
+use crate::change::check_role_settings;
+use crate::compiler::{StepRef, plan_step};
+use crate::error::SessionError;
+use crate::pipeline::Outcome;
+use crate::session::Session;
+use crate::set::SelectHost;
+use crate::show::{self, ReadCx, change};
+use crate::value::Rows;
+use crate::{seal, select};
+
+/// Transactions read from the store at a time.
+const CHANGES_PER_READ: usize = 500;
+
+impl Session {
+    /// SHOW, DESCRIBE, EXPLAIN.
+    pub(crate) async fn read(&mut self, read: Read<Sensitive>) -> Result<Outcome, SessionError> {
+        let newest = self.newest().await?;
+        let transaction = self.transaction.as_mut().ok_or_else(|| SessionError::bug("no transaction"))?;
+        transaction.queried = true;
+        let image = transaction.look_at(&newest).clone();
+        let now = transaction.now;
+        let actor = self.actor(&image)?;
+        let cx = ReadCx { image: &image, actor: &actor };
+        match read {
+            Read::Show(show) => {
+                let rows = match show::rows(cx, &show)? {
+                    Some(rows) => rows,
+                    None => self.history(cx, &show).await?,
+                };
+                Ok(Outcome::rows("SHOW", rows))
+            }
+            Read::Describe(describe) => Ok(Outcome::rows("DESCRIBE", show::describe::rows(cx, &describe)?)),
+            Read::Explain(Explain { format, command }) => {
+                check_role_settings(&command)?;
+                let engine = Arc::clone(&self.engine);
+                let sealed = self.interruptible(seal::seal(&engine, &image, &actor, *command)).await?;
+                let step = StepRef { command: &sealed.command, password: sealed.password.as_ref() };
+                let (plan, _) = plan_step(&image, &actor, now, &step).map_err(|r| r.error)?;
+                let rows = show::explain::rows(format, &plan.mutations);
+                Ok(Outcome { notices: plan.notices, rows: Some(rows), tag: "EXPLAIN".to_owned() })
+            }
+        }
+    }
+
+    /// What only the change table knows.
+    async fn history(&self, cx: ReadCx<'_>, show: &Show) -> Result<Rows, SessionError> {
+        let hub = self.engine.hub();
+        match show {
+            Show::Changes { since, limit } => {
+                change::may_read(cx)?;
+                let wanted = limit.map_or(change::CHANGES_MAX, |n| usize::try_from(n).unwrap_or(usize::MAX));
+                let mut wanted = wanted.min(change::CHANGES_MAX);
+                let mut after = *since;
+                let mut rows = change::no_rows();
+                while wanted > 0 {
+                    self.check_interrupt()?;
+                    let read = hub.changes(&self.org, after, wanted.min(CHANGES_PER_READ)).await;
+                    let read = read.map_err(|e| SessionError::of(&e))?;
+                    let Some(last) = read.last() else { break };
+                    after = last.seq();
+                    wanted = wanted.saturating_sub(read.len());
+                    read.iter().for_each(|entry| change::push(&mut rows, entry));
+                }
+                Ok(rows)
+            }
+            Show::TransactionStatus(id) => {
+                let seq = hub.transaction(&self.org, *id).await.map_err(|e| SessionError::of(&e))?;
+                Ok(change::status(*id, seq))
+            }
+            Show::Objects { .. }
+            | Show::Grants(_)
+            | Show::CurrentRoles
+            | Show::RoleGrants
+            | Show::Create(_)
+            | Show::Dependencies { .. }
+            | Show::Orgs => Err(SessionError::bug("not a question for history")),
+        }
+    }
+
+    pub(crate) async fn select(&mut self, query: &SelectQuery) -> Result<Outcome, SessionError> {
+        let newest = self.newest().await?;
+        let transaction = self.transaction.as_mut().ok_or_else(|| SessionError::bug("no transaction"))?;
+        transaction.queried = true;
+        let image = transaction.look_at(&newest).clone();
+        let actor = self.actor(&image)?;
+        let mut host = SelectHost { session: self, image, actor };
+        let rows = select::run(&mut host, query)?;
+        Ok(Outcome::rows(format!("SELECT {}", rows.rows.len()), rows))
+    }
+}

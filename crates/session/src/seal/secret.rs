@@ -1,0 +1,145 @@
+//! Secrets into envelopes.
+
+use std::sync::Arc;
+
+use dataglot_model::command::{AlterSecret, CreateSecret, OnExisting, SecretAction};
+use dataglot_model::def::SecretOrigin;
+use dataglot_model::{Command, Name, Sealed, SecretHash, Sensitive};
+use dataglot_planner::Image;
+use dataglot_vault::{self as vault, Place};
+
+use crate::engine::Engine;
+use crate::error::SessionError;
+
+/// The kind in a ciphertext's associated data.
+const KIND: &str = "secret";
+
+/// What the image holds of a secret's value.
+struct Present {
+    value_version: u64,
+    /// The ciphertext and its hash, where the value is in the store.
+    envelope: Option<(Arc<[u8]>, SecretHash)>,
+    hash: Option<SecretHash>,
+}
+
+fn present(image: &Image, name: &Name) -> Option<Present> {
+    image.secret(name).map(|secret| {
+        let hash = match &secret.meta.origin {
+            SecretOrigin::Sealed(hash) => Some(*hash),
+            SecretOrigin::Env(_) | SecretOrigin::File(_) => None,
+        };
+        Present { value_version: secret.meta.value_version, envelope: secret.envelope.cloned().zip(hash), hash }
+    })
+}
+
+fn place<'a>(engine: &Engine, image: &'a Image, name: &'a Name, value_version: u64) -> Place<'a> {
+    Place { store_id: engine.store_id(), org: image.org(), kind: KIND, name: name.as_str(), value_version }
+}
+
+/// Seals the value of CREATE SECRET or ALTER SECRET … AS.
+pub(super) fn seal_value(
+    engine: &Engine,
+    image: &Image,
+    command: &Command<Sealed>,
+    value: &Sensitive,
+) -> Result<Sealed, SessionError> {
+    let (name, used) = match command {
+        Command::CreateSecret(CreateSecret { name, on_existing, .. }) => {
+            let used = match on_existing {
+                OnExisting::Error | OnExisting::Skip => false,
+                OnExisting::Replace | OnExisting::Alter => true,
+            };
+            (&name.value, used)
+        }
+        Command::AlterSecret(AlterSecret { name, .. }) => (&name.value, true),
+        Command::CreateCatalog(_)
+        | Command::AlterCatalog(_)
+        | Command::CreateRole(_)
+        | Command::AlterRole(_)
+        | Command::CreateMask(_)
+        | Command::AlterMask(_)
+        | Command::CreateRowFilter(_)
+        | Command::AlterRowFilter(_)
+        | Command::CreateView(_)
+        | Command::AlterView(_)
+        | Command::Drop(_)
+        | Command::GrantPrivileges(_)
+        | Command::RevokePrivileges(_)
+        | Command::GrantMembership(_)
+        | Command::RevokeMembership(_)
+        | Command::Comment(_)
+        | Command::ReassignOwned(_)
+        | Command::DropOwned(_) => return Err(SessionError::bug("a secret's value in another command")),
+    };
+    let present = present(image, name);
+    if let Some(present) = &present {
+        if !used || is_same(engine, image, name, present, value) {
+            return Ok(Sealed::Unchanged { seen: present.hash });
+        }
+    } else if matches!(command, Command::AlterSecret(_)) {
+        // Nothing to alter: the planner says so, or finds the statement stale.
+        return Ok(Sealed::Unchanged { seen: None });
+    }
+    let value_version = present.as_ref().map_or(1, |p| p.value_version + 1);
+    let at = place(engine, image, name, value_version);
+    let envelope = vault::seal(engine.ring(), &at, value, engine.entropy()).map_err(|e| SessionError::of(&e))?;
+    let seen = present.and_then(|p| p.hash);
+    Ok(Sealed::Envelope { bytes: envelope.bytes, hash: envelope.hash, value_version, seen })
+}
+
+/// Whether `value` is the one that is there. One that does not open is another one: it is repaired.
+fn is_same(engine: &Engine, image: &Image, name: &Name, present: &Present, value: &Sensitive) -> bool {
+    let Some((bytes, _)) = &present.envelope else { return false };
+    let at = place(engine, image, name, present.value_version);
+    vault::open(engine.ring(), &at, bytes).is_ok_and(|old| old == *value)
+}
+
+/// A secret that is renamed, and whose value is in the store.
+pub(super) struct Rename {
+    from: Name,
+    to: Name,
+}
+
+/// Whether `command` renames a secret whose value has to be sealed again.
+pub(super) fn renamed(command: &Command<Sealed>, image: &Image) -> Option<Rename> {
+    match command {
+        Command::AlterSecret(AlterSecret { name, action: SecretAction::Rename { to, .. }, .. }) => {
+            let sealed = present(image, name).is_some_and(|p| p.hash.is_some());
+            let free = image.secret(to).is_none();
+            (sealed && free).then(|| Rename { from: name.value.clone(), to: to.value.clone() })
+        }
+        Command::CreateCatalog(_)
+        | Command::AlterCatalog(_)
+        | Command::CreateSecret(_)
+        | Command::AlterSecret(_)
+        | Command::CreateRole(_)
+        | Command::AlterRole(_)
+        | Command::CreateMask(_)
+        | Command::AlterMask(_)
+        | Command::CreateRowFilter(_)
+        | Command::AlterRowFilter(_)
+        | Command::CreateView(_)
+        | Command::AlterView(_)
+        | Command::Drop(_)
+        | Command::GrantPrivileges(_)
+        | Command::RevokePrivileges(_)
+        | Command::GrantMembership(_)
+        | Command::RevokeMembership(_)
+        | Command::Comment(_)
+        | Command::ReassignOwned(_)
+        | Command::DropOwned(_) => None,
+    }
+}
+
+/// The same value, sealed for the new name under the same number.
+pub(super) fn reseal(engine: &Engine, image: &Image, rename: &Rename) -> Result<Option<Sealed>, SessionError> {
+    let Some(Present { value_version, envelope: Some((bytes, hash)), .. }) = present(image, &rename.from) else {
+        return Ok(None);
+    };
+    let failed = |e: vault::VaultError| SessionError::of(&e);
+    let value =
+        vault::open(engine.ring(), &place(engine, image, &rename.from, value_version), &bytes).map_err(failed)?;
+    let at = place(engine, image, &rename.to, value_version);
+    let envelope = vault::seal(engine.ring(), &at, &value, engine.entropy()).map_err(failed)?;
+    Ok(Some(Sealed::Envelope { bytes: envelope.bytes, hash: envelope.hash, value_version, seen: Some(hash) }))
+}
