@@ -1,6 +1,6 @@
 //! The redb backend: its file, its lock, and disks that fail.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, reason = "these are tests")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, clippy::print_stdout, reason = "these are tests")]
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, ErrorKind, Write as _};
@@ -302,7 +302,7 @@ fn what_changes_nothing_writes_no_byte() {
     let before = (disk.writes(), disk.bytes());
     for id in 0..10 {
         submit(&hub, &default(), id, Request::CreateIfNotExists(role("admin"))).wait().ok().unwrap();
-        assert_eq!(submit(&hub, &default(), id, Request::Create(role("admin"))).wait().is_err(), true);
+        assert!(submit(&hub, &default(), id, Request::Create(role("admin"))).wait().is_err());
     }
     hub.state(&default()).unwrap();
     block_on(hub.changes(&default(), Seq(0), 10)).unwrap();
@@ -332,7 +332,7 @@ fn run(disk: &FaultDisk, fault: DiskFault) -> Run {
     check(&disk.after_power_cut(), &told, fault);
 
     // It works again without a restart.
-    submit(&hub, &default(), 501, Request::Create(role("after"))).wait().ok().expect("works after the fault");
+    submit(&hub, &default(), 501, Request::Create(role("after"))).wait().ok().unwrap();
     let state = hub.state(&default()).unwrap().unwrap();
     let cut = check(&disk.after_power_cut(), &told, fault);
     drop(hub);
