@@ -37,8 +37,8 @@ pub(crate) fn expression(
     cx: &ParseCx<'_>,
     what: ExpressionUse,
 ) -> Result<ExpressionText, SyntaxError> {
-    let mut source = Source::new(sql, range, cx)?;
-    expression::check(&mut source, what)?;
+    let source = Source::new(sql, range, cx)?;
+    expression::check(&source, what)?;
     Ok(ExpressionText { text: source.text().to_owned() })
 }
 

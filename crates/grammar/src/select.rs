@@ -24,7 +24,7 @@ const HINT: &str = "Use SHOW, as in SHOW CATALOGS, SHOW ROLES or SHOW GRANTS, to
 
 /// The SELECT in `sql[range]`, and the highest `n` of a parameter `$n` in it.
 pub(crate) fn select(sql: &str, range: Range<usize>, cx: &ParseCx<'_>) -> Result<(SelectQuery, u16), SyntaxError> {
-    let mut source = Source::new(sql, range, cx)?;
+    let source = Source::new(sql, range, cx)?;
     let query = source.parse(|parser| parser.parse_query())?;
     let mut lowering = Lowering { source: &source, cx, parameters: 0 };
     let lowered = lowering.query(&query)?;
@@ -208,6 +208,8 @@ impl Lowering<'_> {
                 inheritance: _,
             } if with_hints.is_empty() && partitions.is_empty() && index_directives.is_empty() => {
                 let parts = self.name_parts(name)?;
+                self.source.check_name(name.0.iter().filter_map(ObjectNamePart::as_ident))?;
+                self.source.check_name(alias.iter().map(|alias| &alias.name))?;
                 let (schema, relation) = match parts.as_slice() {
                     [relation] => (None, relation.clone()),
                     [schema, relation] => (Some(schema.clone()), relation.clone()),
@@ -244,6 +246,7 @@ impl Lowering<'_> {
         match item {
             SqlItem::UnnamedExpr(expr) => Ok(SelectItem::Expr(Projection { expr: self.expr(expr)?, alias: None })),
             SqlItem::ExprWithAlias { expr, alias } => {
+                self.source.check_label(alias)?;
                 Ok(SelectItem::Expr(Projection { expr: self.expr(expr)?, alias: Some(ident_text(alias)) }))
             }
             SqlItem::Wildcard(options) if plain(options) => Ok(SelectItem::Wildcard),

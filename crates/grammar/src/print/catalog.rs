@@ -2,13 +2,13 @@
 
 use dataglot_model::command::{AlterCatalog, CatalogAction, CreateCatalog, OptionChange, OptionEntry, ValidateMode};
 
-use super::sql::{OptionScope, Sql};
+use super::sql::Sql;
 
 pub(super) fn print_create_catalog(sql: &mut Sql, create: &CreateCatalog) {
     let CreateCatalog { name, on_existing, connector, options, comment, owner, validate } = create;
     sql.create(*on_existing, "CATALOG").word(&name.value).word("USING").word(connector.value);
     if !options.is_empty() {
-        sql.word("WITH").options(options, OptionScope::Catalog);
+        sql.word("WITH").options(options, Some(connector.value));
     }
     sql.comment(comment.as_deref());
     if let Some(owner) = owner {
@@ -30,7 +30,7 @@ pub(super) fn print_alter_catalog(sql: &mut Sql, alter: &AlterCatalog) {
 
 fn print_action(sql: &mut Sql, action: &CatalogAction) {
     match action {
-        CatalogAction::Set(options) => sql.word("SET").options(options, OptionScope::Catalog),
+        CatalogAction::Set(options) => sql.word("SET").options(options, None),
         CatalogAction::Reset(keys) => {
             sql.word("RESET (").list(keys, |sql, key| {
                 sql.option_key(&key.value);
@@ -38,7 +38,7 @@ fn print_action(sql: &mut Sql, action: &CatalogAction) {
             sql.raw(")")
         }
         CatalogAction::Options(changes) => sql.word("OPTIONS (").list(changes, print_change).raw(")"),
-        CatalogAction::Replace(options) => sql.word("WITH").options(options, OptionScope::Catalog),
+        CatalogAction::Replace(options) => sql.word("WITH").options(options, None),
         CatalogAction::Rename(to) => sql.word("RENAME TO").word(&to.value),
         CatalogAction::Owner(owner) => sql.word("OWNER TO").role(&owner.value),
         CatalogAction::Enable(enabled) => sql.enable(*enabled),
@@ -56,5 +56,5 @@ fn print_change(sql: &mut Sql, change: &OptionChange) {
         }
     };
     let OptionEntry { key, value } = entry;
-    sql.word(verb).option_key(&key.value).option_value(&key.value, &value.value, OptionScope::Catalog);
+    sql.word(verb).option_key(&key.value).option_value(&key.value, &value.value, None);
 }

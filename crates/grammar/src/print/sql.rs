@@ -5,7 +5,7 @@ use std::fmt::{Display, Write};
 use dataglot_model::command::{
     Behavior, CommentText, ExpectedVersion, GranteeSpec, OnExisting, OnMissing, OptionEntry, RoleSpec,
 };
-use dataglot_model::connector::{Connector, holds_password};
+use dataglot_model::connector::{Connector, OptionType, holds_password};
 use dataglot_model::def::{ExpressionText, OptionValue};
 use dataglot_model::{At, Name, quote_ident, quote_string};
 
@@ -160,12 +160,12 @@ impl Sql {
     }
 
     /// `(k = v, …)`, sorted by key.
-    pub(super) fn options(&mut self, options: &[OptionEntry], scope: OptionScope) -> &mut Self {
+    pub(super) fn options(&mut self, options: &[OptionEntry], connector: Option<Connector>) -> &mut Self {
         let mut sorted: Vec<&OptionEntry> = options.iter().collect();
         sorted.sort_by(|a, b| a.key.value.cmp(&b.key.value));
         self.word("(").list(sorted, |sql, entry| {
             let OptionEntry { key, value } = entry;
-            sql.option_key(&key.value).word("=").option_value(&key.value, &value.value, scope);
+            sql.option_key(&key.value).word("=").option_value(&key.value, &value.value, connector);
         });
         self.raw(")")
     }
@@ -175,9 +175,11 @@ impl Sql {
         self.word(quote_label(key))
     }
 
-    pub(super) fn option_value(&mut self, key: &str, value: &OptionValue, scope: OptionScope) -> &mut Self {
+    pub(super) fn option_value(&mut self, key: &str, value: &OptionValue, connector: Option<Connector>) -> &mut Self {
+        if could_be_credential(key, value, connector) {
+            return self.word("REDACTED");
+        }
         match value {
-            OptionValue::Text(text) if scope.withholds(key, text) => self.word("REDACTED"),
             OptionValue::Text(text) => self.string(text),
             OptionValue::Integer(n) => self.word(n),
             OptionValue::Decimal(digits) => self.word(digits),
@@ -189,21 +191,18 @@ impl Sql {
     }
 }
 
-/// Whose options are printed.
-#[derive(Clone, Copy)]
-pub(super) enum OptionScope {
-    Catalog,
-    View,
-}
-
-impl OptionScope {
-    /// Whether `text` under `key` could be a credential. Lowering refuses such a literal, so there is
-    /// none; if one ever gets here, it goes no further.
-    fn withholds(self, key: &str, text: &str) -> bool {
-        match self {
-            OptionScope::Catalog => Connector::any_takes_credential(key) || holds_password(text),
-            OptionScope::View => false,
-        }
+/// Whether the literal could be a credential. Lowering refuses such a literal, so there is none; if
+/// one ever gets here, it goes no further.
+fn could_be_credential(key: &str, value: &OptionValue, connector: Option<Connector>) -> bool {
+    let takes_credential = match connector {
+        Some(connector) => connector.option(key).is_some_and(|spec| spec.kind == OptionType::Credential),
+        None => Connector::any_takes_credential(key),
+    };
+    match value {
+        OptionValue::Secret { .. } | OptionValue::Env(_) => false,
+        OptionValue::Text(text) => takes_credential || holds_password(text),
+        OptionValue::Json(json) => takes_credential || holds_password(&json.to_string()),
+        OptionValue::Integer(_) | OptionValue::Decimal(_) | OptionValue::Boolean(_) => takes_credential,
     }
 }
 
@@ -222,7 +221,7 @@ pub(super) fn quote_label(word: &str) -> String {
 
 /// A role's name, quoted also where it is a word that may stand in its place: `ROLE` before a
 /// role's name, `NONE` and `PUBLIC` instead of one, and the words that begin the next clause of ALTER.
-fn quote_role(name: &Name) -> String {
+pub(super) fn quote_role(name: &Name) -> String {
     match name.as_str() {
         word @ ("add" | "disable" | "drop" | "enable" | "none" | "owner" | "public" | "rename" | "role" | "set") => {
             format!("\"{word}\"")

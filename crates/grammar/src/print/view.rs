@@ -3,7 +3,7 @@
 use dataglot_model::command::{AlterView, CreateView, ViewAction, ViewQuery};
 use dataglot_model::def::SecurityMode;
 
-use super::sql::{OptionScope, Sql};
+use super::sql::Sql;
 
 pub(super) fn print_create_view(sql: &mut Sql, create: &CreateView) {
     let CreateView { name, on_existing, columns, comment, security, options, query } = create;
@@ -19,7 +19,7 @@ pub(super) fn print_create_view(sql: &mut Sql, create: &CreateView) {
         print_security(sql, *security);
     }
     if !options.is_empty() {
-        sql.word("WITH").options(options, OptionScope::View);
+        sql.word("WITH").options(options, None);
     }
     print_query(sql, &query.value);
 }
@@ -43,7 +43,7 @@ pub(super) fn print_alter_view(sql: &mut Sql, alter: &AlterView) {
             print_security(sql, *security);
         }
         ViewAction::Options(options) => {
-            sql.word("SET").options(options, OptionScope::View);
+            sql.word("SET").options(options, None);
         }
     }
 }

@@ -30,10 +30,10 @@ impl ExpressionUse {
 }
 
 /// Refuses what may not stand in such an expression.
-pub(super) fn check(source: &mut Source<'_>, what: ExpressionUse) -> Result<(), SyntaxError> {
+pub(super) fn check(source: &Source<'_>, what: ExpressionUse) -> Result<(), SyntaxError> {
     source.refuse_parameters(what.place())?;
     let expr = source.parse(|parser| parser.parse_expr())?;
-    walk_expr(&mut Checker { source: &*source, what }, &expr)
+    walk_expr(&mut Checker { source, what }, &expr)
 }
 
 struct Checker<'a> {

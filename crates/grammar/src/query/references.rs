@@ -248,8 +248,11 @@ impl Collector<'_> {
 
     fn walk_item(&mut self, item: &SelectItem) -> Walked {
         match item {
+            SelectItem::ExprWithAlias { expr, alias } => {
+                self.source.check_label(alias)?;
+                walk_expr(self, expr)
+            }
             SelectItem::UnnamedExpr(expr)
-            | SelectItem::ExprWithAlias { expr, alias: _ }
             | SelectItem::ExprWithAliases { expr, aliases: _ }
             | SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::Expr(expr), _) => walk_expr(self, expr),
             SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
@@ -336,7 +339,10 @@ impl Collector<'_> {
                         }
                         self.walk_args(args)
                     }
-                    None => self.reference(name, alias.is_some()),
+                    None => {
+                        self.source.check_name(alias.iter().map(|alias| &alias.name))?;
+                        self.reference(name, alias.is_some())
+                    }
                 }
             }
             TableFactor::Derived { lateral: _, subquery, alias: _, sample } => {
@@ -392,6 +398,7 @@ impl Collector<'_> {
     /// A name in FROM.
     fn reference(&mut self, name: &ObjectName, aliased: bool) -> Walked {
         let parts = self.idents(name)?;
+        self.source.check_name(&parts)?;
         if let [only] = parts.as_slice()
             && self.ctes.contains(&ident_text(only))
         {

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use dataglot_model::{Span, SqlState};
+use dataglot_model::{Span, SqlState, is_reserved};
 use sqlparser::ast::Ident;
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::keywords::Keyword;
@@ -19,6 +19,11 @@ use crate::{ParseCx, SyntaxError};
 /// How many of sqlparser's recursions one level of ours can take: a subquery in FROM is a table
 /// factor, a query and an expression.
 const RECURSIONS_PER_LEVEL: usize = 4;
+
+/// Recursions for which every thread's stack is large enough.
+const SHALLOW_RECURSIONS: usize = 12;
+/// More than one recursion takes: 100 KiB were measured in a debug build. Only what is touched is paid for.
+const STACK_BYTES_PER_RECURSION: usize = 256 << 10;
 
 static DIALECT: PostgreSqlDialect = PostgreSqlDialect {};
 
@@ -123,29 +128,59 @@ impl<'a> Source<'a> {
         names
     }
 
-    /// Parses all of the piece with `parse`, once: the tokens are used up.
-    pub(crate) fn parse<T>(
-        &mut self,
-        parse: impl FnOnce(&mut Parser<'_>) -> Result<T, ParserError>,
+    /// Parses all of the piece with `parse`.
+    ///
+    /// sqlparser recurses with frames of tens of kilobytes. What is nested little is parsed here; for
+    /// the rest a thread with a stack of its own is made, so that no text, whatever thread it is read
+    /// on, can overflow a stack, which would end the process.
+    pub(crate) fn parse<T: Send>(
+        &self,
+        parse: impl Fn(&mut Parser<'_>) -> Result<T, ParserError> + Sync,
     ) -> Result<T, SyntaxError> {
-        let mut parser = Parser::new(&DIALECT)
-            .with_recursion_limit(self.depth_max.saturating_mul(RECURSIONS_PER_LEVEL))
-            .with_tokens_with_locations(std::mem::take(&mut self.tokens));
-        let tree = parse(&mut parser).map_err(|error| self.parser_error(&error))?;
-        let next = parser.peek_token_ref();
-        if next.token == Token::EOF { Ok(tree) } else { Err(self.unexpected_at(self.byte(next.span.start))) }
+        match self.parse_within(SHALLOW_RECURSIONS, &parse) {
+            Err(Failure::Parser(ParserError::RecursionLimitExceeded)) => {}
+            Ok(tree) => return Ok(tree),
+            Err(failure) => return Err(self.failed(&failure)),
+        }
+        let recursions = self.depth_max.saturating_mul(RECURSIONS_PER_LEVEL);
+        let stack = recursions.saturating_mul(STACK_BYTES_PER_RECURSION);
+        let parsed = std::thread::scope(|scope| {
+            let work = || self.parse_within(recursions, &parse);
+            let thread = std::thread::Builder::new().stack_size(stack).spawn_scoped(scope, work).ok()?;
+            thread.join().ok()
+        });
+        match parsed {
+            Some(Ok(tree)) => Ok(tree),
+            Some(Err(failure)) => Err(self.failed(&failure)),
+            None => Err(self.too_deep()),
+        }
     }
 
-    fn parser_error(&self, error: &ParserError) -> SyntaxError {
-        match error {
-            ParserError::TokenizerError(text) | ParserError::ParserError(text) => {
+    fn parse_within<T>(
+        &self,
+        recursions: usize,
+        parse: impl Fn(&mut Parser<'_>) -> Result<T, ParserError>,
+    ) -> Result<T, Failure> {
+        let mut parser =
+            Parser::new(&DIALECT).with_recursion_limit(recursions).with_tokens_with_locations(self.tokens.clone());
+        let tree = parse(&mut parser).map_err(Failure::Parser)?;
+        let next = parser.peek_token_ref();
+        if next.token == Token::EOF { Ok(tree) } else { Err(Failure::Rest(next.span.start)) }
+    }
+
+    fn failed(&self, failure: &Failure) -> SyntaxError {
+        match failure {
+            Failure::Rest(location) => self.unexpected_at(self.byte(*location)),
+            Failure::Parser(ParserError::TokenizerError(text) | ParserError::ParserError(text)) => {
                 let at = location_in(text).and_then(|location| self.lines.byte(location)).unwrap_or(self.text.len());
                 self.unexpected_at(at)
             }
-            ParserError::RecursionLimitExceeded => {
-                SyntaxError::Limit { limit: Limit::Depth, max: self.depth_max, span: self.span() }
-            }
+            Failure::Parser(ParserError::RecursionLimitExceeded) => self.too_deep(),
         }
+    }
+
+    fn too_deep(&self) -> SyntaxError {
+        SyntaxError::Limit { limit: Limit::Depth, max: self.depth_max, span: self.span() }
     }
 
     /// A syntax error at the token that begins at byte `at` of the piece.
@@ -200,10 +235,37 @@ impl<'a> Source<'a> {
         ))
     }
 
+    /// Refuses a string, which sqlparser takes for a name in places.
+    pub(crate) fn check_label(&self, ident: &Ident) -> Result<(), SyntaxError> {
+        match ident.quote_style {
+            None => Ok(()),
+            Some('"') if !ident.value.is_empty() => Ok(()),
+            Some(_) => Err(self.unexpected_at(self.byte(ident.span.start))),
+        }
+    }
+
+    /// The same, and a reserved word, which PostgreSQL takes for a name only after a dot.
+    pub(crate) fn check_name<'i>(&self, idents: impl IntoIterator<Item = &'i Ident>) -> Result<(), SyntaxError> {
+        for (i, ident) in idents.into_iter().enumerate() {
+            self.check_label(ident)?;
+            if i == 0 && ident.quote_style.is_none() && is_reserved(&ident.value.to_ascii_lowercase()) {
+                return Err(self.unexpected_at(self.byte(ident.span.start)));
+            }
+        }
+        Ok(())
+    }
+
     /// The span, in the whole text, of `ident`.
     pub(crate) fn ident_span(&self, ident: &Ident) -> Span {
         self.span_between(ident.span.start, ident.span.end)
     }
+}
+
+/// Why sqlparser did not read all of a piece.
+enum Failure {
+    Parser(ParserError),
+    /// It stopped before the token there.
+    Rest(Location),
 }
 
 /// What `ident` names: folded, A to Z only, unless it was quoted.
@@ -227,10 +289,6 @@ fn begins_query(token: &TokenWithSpan) -> bool {
             keyword(token),
             Some(Keyword::UNION | Keyword::EXCEPT | Keyword::INTERSECT | Keyword::ALL | Keyword::DISTINCT)
         )
-}
-
-fn next_is_name(mut rest: impl Iterator<Item = TokenWithSpan>) -> bool {
-    rest.find(|t| !matches!(t.token, Token::Whitespace(_))).is_some_and(|t| matches!(t.token, Token::Word(_)))
 }
 
 /// The place that sqlparser writes at the end of its messages: `… at Line: 2, Column: 3`.

@@ -163,18 +163,8 @@ fn nested(open: &str, core: &str, close: &str, depth: usize) -> String {
     format!("{}{core}{}", open.repeat(depth), close.repeat(depth))
 }
 
-/// As the session does: sqlparser's frames are large, most of all in a debug build.
-fn on_a_large_stack(run: fn()) {
-    let size = std::env::var("STACK_MB").map_or(16, |s| s.parse().unwrap()) << 20;
-    std::thread::Builder::new().stack_size(size).spawn(run).unwrap().join().unwrap();
-}
-
 #[test]
 fn depth_at_the_limit_is_read_and_far_past_it_refused() {
-    on_a_large_stack(check_depths);
-}
-
-fn check_depths() {
     for (open, core, close) in [
         ("(", "SELECT 1", ")"),
         ("SELECT * FROM (", "SELECT 1", ") x"),

@@ -85,8 +85,8 @@ fn parameters_are_what_is_bound() {
         let error = lower(sql, parameters).unwrap_err();
         format!("{} {error}", error.sqlstate().code())
     };
-    assert_eq!(error(Parameters::None), "42P02 there is no parameter $2");
-    assert_eq!(error(Parameters::Bound(&values[..2])), "42P02 there is no parameter $3");
+    assert_eq!(error(Parameters::None), "42704 there is no parameter $2");
+    assert_eq!(error(Parameters::Bound(&values[..2])), "42704 there is no parameter $3");
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn the_rest_is_refused_with_a_hint() {
         "VALUES (1)",
         "SELECT * FROM a.b.c",
         "SELECT CASE WHEN a THEN b END",
-        "SELECT 1 FOR UPDATE",
+        "SELECT a FROM b FOR UPDATE",
         "SELECT a ~ 'x'",
         "SELECT 1 ORDER BY a NULLS FIRST",
     ] {
@@ -120,7 +120,7 @@ fn the_rest_is_refused_with_a_hint() {
 fn faults_have_a_place_and_no_literal() {
     for (sql, want) in [
         ("SELECT 'hunter2' FROM 'x'", "42601 22 syntax error at or near a string literal"),
-        ("SELECT", "42601 6 syntax error at end of input"),
+        ("SELECT 1 =", "42601 10 syntax error at end of input"),
         ("SELECT 1 LIMIT 'hunter2'", "22023 15 a number of rows must be a whole number that is not negative"),
         ("SELECT 1 1", "42601 9 syntax error at or near a number"),
     ] {

@@ -18,7 +18,7 @@ impl Principals {
     /// `TO …`, `EXCEPT …`; false: neither comes next.
     pub(super) fn take(&mut self, c: &mut Cursor<'_>, span: Span) -> Parse<bool> {
         if c.accept(&["TO"]) {
-            let list = c.grantee_list()?;
+            let list = if none(c) { Vec::new() } else { c.grantee_list()? };
             once(&mut self.to, list, span)?;
         } else if c.accept(&["EXCEPT"]) {
             let list = c.list(except_item)?;
@@ -32,6 +32,11 @@ impl Principals {
     pub(super) fn finish(self) -> Audience<At<GranteeSpec>, At<RoleSpec>> {
         Audience { to: self.to, except: self.except.unwrap_or_default() }
     }
+}
+
+/// `NONE` instead of a list: nobody is left of it. No role can be called so.
+fn none(c: &mut Cursor<'_>) -> bool {
+    c.accept(&["NONE"])
 }
 
 /// PUBLIC cannot be excepted: the policy would apply to nobody.
@@ -75,6 +80,9 @@ pub(super) fn audience_change(c: &mut Cursor<'_>, verb: &str) -> Parse<Option<Au
 
 /// A list inside a list of actions: `SET TO a, b, ENABLE`.
 fn action_list<T>(c: &mut Cursor<'_>, mut item: impl FnMut(&mut Cursor<'_>) -> Parse<T>) -> Parse<Vec<T>> {
+    if none(c) {
+        return Ok(Vec::new());
+    }
     let mut items = vec![item(c)?];
     while c.is_mark(b',') && !action_follows(c) {
         c.bump();
