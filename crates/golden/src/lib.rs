@@ -1,1 +1,10 @@
-//! Runs grammar-tests and examples through the wire, on every backend.
+//! Test-only: runs `grammar-tests/` and `examples/` through the wire, on every backend.
+//!
+//! A golden file holds its input and its expected output side by side ([`case`]); [`run`] sends the
+//! input to a real server and puts what came in place of what was expected; [`transcript`] is how
+//! an answer looks in a file. [`wire`] is the client, for other tests too.
+
+pub mod case;
+pub mod run;
+pub mod transcript;
+pub mod wire;

@@ -3,14 +3,19 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a tool for whoever works on speed")]
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Instant;
 
 use dataglot_model::def::{Header, ObjectId, Stamp};
-use dataglot_model::{ChangedStatement, Mutation, ObjectRef, OrgName, Row, Seq, Timestamp, TransactionId};
+use dataglot_model::{
+    ChangedStatement, HeadRecord, Mutation, Name, ObjectRef, OrgName, Row, Seq, Timestamp, TransactionId,
+};
 use dataglot_store::conformance::hub::block_on;
-use dataglot_store::conformance::image::{Planner, Request, submit};
 use dataglot_store::conformance::sample::{name, role};
-use dataglot_store::{FirstOrg, Hub, HubLimits, ImageSink, RedbOptions, Table, open_redb, record};
+use dataglot_store::{
+    Compiled, Compiler, FirstOrg, Hub, HubLimits, ImageSink, RedbOptions, State, Submission, Table, Ticket, open_redb,
+    record,
+};
 
 /// A role with its header, as CREATE ROLE writes it.
 fn create_role(text: &str, id: u64) -> Vec<Mutation> {
@@ -27,6 +32,55 @@ fn create_role(text: &str, id: u64) -> Vec<Mutation> {
         extra: None,
     };
     vec![Mutation::Put(Row::Header(ObjectRef::Role(name(text)), header.into())), Mutation::Put(role(text))]
+}
+
+/// An image of nothing: what is measured is the store.
+#[derive(Clone)]
+struct Nothing(HeadRecord);
+
+impl State for Nothing {
+    fn new(_: OrgName, head: HeadRecord) -> Self {
+        Nothing(head)
+    }
+    fn head(&self) -> HeadRecord {
+        self.0
+    }
+    fn apply(&mut self, _: &Mutation) {}
+    fn advance(&mut self, seq: Seq, at: Timestamp) {
+        (self.0.seq, self.0.at) = (seq, at);
+    }
+    fn mark_unreadable(&mut self, _: &Name) {}
+}
+
+struct Planner;
+
+impl Compiler for Planner {
+    type State = Nothing;
+    type Request = Vec<ChangedStatement>;
+    type Answer = ();
+    type Refusal = ();
+    fn compile(
+        &self,
+        state: &Nothing,
+        _: &dyn Fn(&OrgName) -> Option<Nothing>,
+        request: &mut Vec<ChangedStatement>,
+    ) -> Result<Compiled<Nothing, ()>, ()> {
+        Ok(Compiled { statements: std::mem::take(request), state: state.clone(), answer: (), org: None })
+    }
+    fn panicked(&self) {}
+}
+
+fn submit(hub: &Hub<Planner>, org: &OrgName, id: u128, request: Vec<ChangedStatement>) -> Ticket<Planner> {
+    let (at, actor, session) = (Timestamp(1), name("admin"), Arc::from("1 (measure)"));
+    hub.submit(Submission { org: org.clone(), id: TransactionId(id), at, actor, session, request })
+}
+
+fn statement(text: &str, mutations: Vec<Mutation>) -> ChangedStatement {
+    ChangedStatement { sql: format!("CREATE ROLE {text}").into(), mutations }
+}
+
+fn roles(texts: impl Iterator<Item = (String, u64)>) -> Vec<ChangedStatement> {
+    texts.map(|(text, id)| statement(&text, create_role(&text, id))).collect()
 }
 
 fn rss_mib() -> f64 {
@@ -77,7 +131,7 @@ fn main() {
                 scope.spawn(move || {
                     for i in 0..each {
                         let at = rand(client * 1_000_003 + i + clients);
-                        let request = Request::Write(create_role(&format!("r{at:016x}"), at >> 8));
+                        let request = roles(std::iter::once((format!("r{at:016x}"), at >> 8)));
                         submit(&hub, &org, u128::from(at), request).wait().ok().unwrap();
                     }
                 });
@@ -93,21 +147,15 @@ fn main() {
     }
     println!("rss {:.0} MiB, file {} KiB", rss_mib(), hub.store().size().unwrap() / 1024);
 
-    let mutations: Vec<Mutation> =
-        (0..100_000u64).flat_map(|i| create_role(&format!("big{i:06}"), i + (1 << 40))).collect();
+    let request = roles((0..100_000).map(|i| (format!("big{i:06}"), i + (1 << 40))));
     let before = rss_mib();
     let start = Instant::now();
-    submit(&hub, &org, 7, Request::Write(mutations)).wait().ok().unwrap();
-    println!(
-        "100,000 roles in one transaction: {:.2} s, rss {before:.0} -> {:.0}, peak {:.0} MiB",
-        start.elapsed().as_secs_f64(),
-        rss_mib(),
-        peak_mib()
-    );
-    for step in 0..9u64 {
-        let mutations: Vec<Mutation> =
-            (0..50_000u64).flat_map(|i| create_role(&format!("m{step}-{i:06}"), (step << 20) + i)).collect();
-        submit(&hub, &org, 100 + u128::from(step), Request::Write(mutations)).wait().ok().unwrap();
+    submit(&hub, &org, 7, request).wait().ok().unwrap();
+    let time = start.elapsed().as_secs_f64();
+    println!("100,000 statements in one transaction: {time:.2} s, rss {before:.0} MiB, peak {:.0} MiB", peak_mib());
+    for step in 0..9 {
+        let request = roles((0..100_000).map(|i| (format!("m{step}-{i:06}"), (step << 20) + i)));
+        submit(&hub, &org, 100 + u128::from(step), request).wait().ok().unwrap();
     }
     drop(hub);
     let start = Instant::now();

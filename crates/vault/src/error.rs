@@ -13,7 +13,7 @@ pub enum VaultError {
     #[error("no secret key is configured")]
     NoKey,
     /// A sealed value names a key that is not loaded; `have` is empty when none is.
-    #[error("secrets are sealed with key {wanted}, {}", have_text(.have))]
+    #[error("secrets are sealed with key {wanted}, and {}", have_text(.have))]
     WrongKey {
         /// The key that the sealed value names.
         wanted: KeyId,

@@ -17,19 +17,20 @@ pub(crate) fn run(settings: &SettingArguments) -> Result<(), Failure> {
         tracing::warn!(variable, "set, and no variable of ours");
     }
     let ring = match &config.secret_key {
-        KeySource::None => {
-            tracing::warn!("no secret key is configured: statements that need one are refused");
-            KeyRing::none()
-        }
+        KeySource::None => KeyRing::none(),
         KeySource::Text(text) => {
             KeyRing::parse(text.open()).map_err(|error| Failure::of_variable(&Setting::SecretKey.variable(), &error))?
         }
         KeySource::File(file) => keyfile::read(file)?,
     };
-    if config.allow_remote_trust && !config.listen.ip().to_canonical().is_loopback() {
-        tracing::warn!(address = %config.listen, "auth \"trust\" lets anyone who reaches this address in as anyone");
-    }
+    let keyless = ring.is_empty();
     serving::run(&config, path, ring, |started| {
+        if keyless {
+            tracing::warn!("no secret key is configured: statements that need one are refused");
+        }
+        if !started.address.ip().to_canonical().is_loopback() {
+            tracing::warn!(address = %started.address, "auth \"trust\" lets anyone who reaches this address in as anyone");
+        }
         output::line(&format!("listening on {}", started.address));
         if started.new {
             output::line(&format!("store {} is new: superuser {} made", path.display(), config.admin));

@@ -214,7 +214,9 @@ pub(super) fn describe(c: &mut Cursor<'_>) -> Parse<Describe> {
         return Ok(Describe { kind: Some(kind), object: object.map(DescribeName::Object) });
     }
     c.rewind(mark);
-    if c.is("TAG") && !matches!(c.peek_nth(1).kind, crate::lexer::TokenKind::End) {
+    if c.is("TAG")
+        && !matches!(c.peek_nth(1).kind, crate::lexer::TokenKind::End | crate::lexer::TokenKind::Punctuation(_))
+    {
         drop::kind(c)?;
     }
     let parts = c.dotted(TableRef::PARTS)?;

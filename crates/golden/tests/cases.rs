@@ -1,0 +1,261 @@
+//! Cases of reported faults, by number, where a golden file is not enough: several sessions,
+//! restarts, sizes, messages.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Barrier};
+use std::thread;
+
+use dataglot_golden::run::{Backend, Rig};
+use dataglot_golden::wire::{self, Client, Message, error_of, rows_of, tags_of};
+use dataglot_model::OrgName;
+
+fn admin(address: SocketAddr) -> Client {
+    Client::connect(address, "admin", "default").unwrap().unwrap_or_else(|f| panic!("refused: {f:?}"))
+}
+
+#[track_caller]
+fn ok(client: &mut Client, sql: &str) -> Vec<Message> {
+    let messages = client.query(sql).unwrap();
+    assert_eq!(error_of(&messages), None, "{sql}");
+    messages
+}
+
+#[track_caller]
+fn fails(client: &mut Client, sql: &str) -> String {
+    let messages = client.query(sql).unwrap();
+    error_of(&messages).unwrap_or_else(|| panic!("{sql} succeeded")).sqlstate.clone()
+}
+
+fn names(client: &mut Client, show: &str) -> Vec<String> {
+    rows_of(&ok(client, show)).into_iter().filter_map(|row| row.into_iter().next().flatten()).collect()
+}
+
+fn on_every_backend(test: impl Fn(&mut Rig)) {
+    for backend in Backend::ALL {
+        test(&mut Rig::start(backend).unwrap());
+    }
+}
+
+/// Existence is checked on the folded name, before and after a restart.
+#[test]
+fn c003_case_folding() {
+    on_every_backend(|rig| {
+        ok(&mut admin(rig.address().unwrap()), "CREATE ROLE IF NOT EXISTS DataOps");
+        rig.restart().unwrap();
+        let mut client = admin(rig.address().unwrap());
+        let again = ok(&mut client, "CREATE ROLE IF NOT EXISTS DataOps");
+        assert!(again.iter().any(|m| matches!(m, Message::NoticeResponse(f) if f.sqlstate == "42710")));
+        assert_eq!(fails(&mut client, r#"DROP ROLE "DataOps""#), "42704");
+        assert!(names(&mut client, "SHOW ROLES").contains(&"dataops".to_owned()));
+    });
+}
+
+/// One rule for normal forms everywhere, the login included.
+#[test]
+fn c005_unicode_normal_forms() {
+    on_every_backend(|rig| {
+        let address = rig.address().unwrap();
+        let mut client = admin(address);
+        ok(&mut client, "CREATE USER \"caf\u{e8}\"");
+        assert_eq!(fails(&mut client, "CREATE USER \"cafe\u{300}\""), "42602");
+        assert_eq!(fails(&mut client, "DROP USER \"cafe\u{300}\""), "42602");
+        assert!(Client::connect(address, "caf\u{e8}", "default").unwrap().is_ok());
+        let refused = Client::connect(address, "cafe\u{300}", "default").unwrap().err().unwrap();
+        assert!(refused.sqlstate.starts_with("28"), "{refused:?}");
+    });
+}
+
+/// Hostile nesting ends in an error; another session notices nothing.
+#[test]
+fn c023_hostile_nesting() {
+    let rig = Rig::start(Backend::Memory).unwrap();
+    let mut client = admin(rig.address().unwrap());
+    let mut other = admin(rig.address().unwrap());
+    let filter = |body: String| format!("CREATE ROW FILTER f ON c.s.t USING ({body})");
+    let nasty = [
+        filter("(".repeat(5_000)),
+        filter("INTERVAL ".repeat(600)),
+        filter("NOT ".repeat(5_000)),
+        filter(format!("1{}", "+1".repeat(100_000))),
+        filter(format!("1{}", "::int".repeat(50_000))),
+        filter("- ".repeat(50_000)),
+        filter("CASE WHEN ".repeat(5_000)),
+        "/*".repeat(20_000),
+        format!("CREATE VIEW v AS SELECT 1{}", " UNION SELECT 1".repeat(50_000)),
+        format!("CREATE VIEW v AS {}", "SELECT * FROM (".repeat(20_000)),
+        format!("CREATE CATALOG c USING mock WITH (tables = {}", "[".repeat(500_000)),
+        format!("SELECT {}", "(".repeat(500_000)),
+        "EXPLAIN ".repeat(50_000),
+        "x".repeat(1 << 20),
+        "'".repeat((1 << 20) - 1),
+        "GRANT a TO ".to_owned() + &"b,".repeat(400_000),
+        format!("COMMENT ON ROLE r IS '{}'", "y".repeat(1 << 20)),
+    ];
+    for sql in &nasty {
+        let code = fails(&mut client, sql);
+        assert!(matches!(code.as_str(), "54001" | "54000" | "42601" | "42622"), "{code}: {:.60}", sql);
+        assert_eq!(tags_of(&ok(&mut other, "SHOW CATALOGS")), ["SHOW"]);
+    }
+}
+
+/// Grants made at the same time by many sessions are all there.
+#[test]
+fn c041_concurrent_grant() {
+    on_every_backend(|rig| {
+        let address = rig.address().unwrap();
+        let mut client = admin(address);
+        ok(&mut client, "CREATE CATALOG c1 USING mock");
+        for i in 0..32 {
+            ok(&mut client, &format!("CREATE ROLE r{i}"));
+        }
+        let barrier = Arc::new(Barrier::new(32));
+        let threads: Vec<_> = (0..32)
+            .map(|i| {
+                let barrier = Arc::clone(&barrier);
+                thread::spawn(move || {
+                    let mut client = admin(address);
+                    barrier.wait();
+                    ok(&mut client, &format!("GRANT USAGE ON CATALOG c1 TO r{i}"));
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|t| t.join().unwrap());
+        let shown = ok(&mut client, "SHOW GRANTS ON CATALOG c1");
+        let rows = rows_of(&shown);
+        for i in 0..32 {
+            let role = format!("r{i}");
+            assert!(rows.iter().any(|row| row.iter().flatten().any(|cell| *cell == role)), "{role}");
+        }
+    });
+}
+
+/// Losers of a race for IF NOT EXISTS get a notice; without it, 42710.
+#[test]
+fn c055_if_not_exists_in_a_race() {
+    on_every_backend(|rig| {
+        let address = rig.address().unwrap();
+        let rounds = 25;
+        let barrier = Arc::new(Barrier::new(8));
+        let threads: Vec<_> = (0..8)
+            .map(|_| {
+                let barrier = Arc::clone(&barrier);
+                thread::spawn(move || {
+                    let mut client = admin(address);
+                    let (mut notices, mut losses) = (0, 0);
+                    for round in 0..rounds {
+                        barrier.wait();
+                        let sql = format!("CREATE ROLE IF NOT EXISTS r{round}; CREATE USER IF NOT EXISTS u{round}");
+                        let messages = ok(&mut client, &sql);
+                        notices += messages
+                            .iter()
+                            .filter(|m| matches!(m, Message::NoticeResponse(f) if f.sqlstate == "42710"))
+                            .count();
+                        let messages = client.query(&format!("CREATE ROLE plain{round}")).unwrap();
+                        if let Some(error) = error_of(&messages) {
+                            assert_eq!(error.sqlstate, "42710");
+                            losses += 1;
+                        }
+                    }
+                    (notices, losses)
+                })
+            })
+            .collect();
+        let all: Vec<(usize, usize)> = threads.into_iter().map(|t| t.join().unwrap()).collect();
+        assert_eq!(all.iter().map(|x| x.0).sum::<usize>(), rounds * 7 * 2);
+        assert_eq!(all.iter().map(|x| x.1).sum::<usize>(), rounds * 7);
+    });
+}
+
+/// Replacing a mask leaves nothing behind.
+#[test]
+fn c067_orphan_records_after_replace() {
+    on_every_backend(|rig| {
+        let mut client = admin(rig.address().unwrap());
+        let org = OrgName::default_org();
+        ok(&mut client, "CREATE CATALOG c USING mock");
+        let before = rig.state(&org).unwrap();
+        for i in 0..100 {
+            ok(&mut client, &format!("CREATE OR REPLACE MASK m1 ON c.s.t (a) AS 'x{i}'"));
+        }
+        ok(&mut client, "DROP MASK m1");
+        assert_eq!(rig.state(&org).unwrap(), before);
+        ok(&mut client, "CREATE MASK m1 ON c.s.t (a) AS 'x'");
+    });
+}
+
+/// An error in the middle of a query string undoes what came before it and stops what comes after.
+#[test]
+fn c077_error_in_the_middle() {
+    on_every_backend(|rig| {
+        let mut client = admin(rig.address().unwrap());
+        let messages = client.query("CREATE ROLE a; CREATE ROLE a; CREATE ROLE b;").unwrap();
+        assert!(
+            matches!(messages.as_slice(), [
+            Message::CommandComplete(tag),
+            Message::ErrorResponse(error),
+            Message::ReadyForQuery('I'),
+        ] if tag == "CREATE ROLE" && error.sqlstate == "42710"),
+            "{messages:?}"
+        );
+        assert_eq!(names(&mut client, "SHOW ROLES"), ["admin"]);
+    });
+}
+
+/// Parameters carry a password and a date; a name is not a value.
+#[test]
+fn c081_bind_parameter_in_ddl() {
+    on_every_backend(|rig| {
+        let mut client = admin(rig.address().unwrap());
+        let messages = client
+            .extended("CREATE USER u1 PASSWORD $1 VALID UNTIL $2", &[Some("p$1;--"), Some("2031-01-01")])
+            .unwrap();
+        assert_eq!(error_of(&messages), None);
+        client.send(&[wire::parse_message("", "CREATE ROLE $1", &[]), wire::sync_message()].concat()).unwrap();
+        assert_eq!(error_of(&client.read_to_ready().unwrap()).unwrap().sqlstate, "42601");
+    });
+}
+
+/// What is big is no trouble for the feed: it carries a number.
+#[test]
+fn c109_big_changes_and_the_feed() {
+    on_every_backend(|rig| {
+        let address = rig.address().unwrap();
+        let mut client = admin(address);
+        let mut listener = admin(address);
+        ok(&mut listener, "LISTEN dataglot_changes");
+        ok(&mut client, "CREATE CATALOG c USING mock");
+        ok(&mut client, &format!("CREATE VIEW prod.big AS SELECT '{}' AS t", "é".repeat(30_000)));
+        let grants: String = (0..5_000).map(|i| format!("GRANT SELECT ON c.s.t{i} TO PUBLIC;")).collect();
+        ok(&mut client, &grants);
+        let mut seqs = Vec::new();
+        while seqs.len() < 3 {
+            if let Message::NotificationResponse { channel, payload, .. } = listener.read().unwrap() {
+                assert_eq!(channel, "dataglot_changes");
+                assert!(payload.len() < 100, "{payload}");
+                let payload: serde_json::Value = serde_json::from_str(&payload).unwrap();
+                assert_eq!(payload["org"], "default");
+                seqs.push(payload["seq"].as_u64().unwrap());
+            }
+        }
+        assert!(seqs.windows(2).all(|w| w[1] == w[0] + 1), "{seqs:?}");
+    });
+}
+
+/// The open session of a revoked or dropped user is told at its next statement.
+#[test]
+fn a14_a_new_user_of_the_same_name_inherits_no_session() {
+    on_every_backend(|rig| {
+        let address = rig.address().unwrap();
+        let mut client = admin(address);
+        ok(&mut client, "CREATE USER boss SUPERUSER");
+        let mut boss = Client::connect(address, "boss", "default").unwrap().unwrap_or_else(|f| panic!("{f:?}"));
+        ok(&mut boss, "CREATE ROLE x");
+        ok(&mut client, "ALTER ROLE boss NOSUPERUSER");
+        assert_eq!(fails(&mut boss, "CREATE ROLE y"), "42501");
+        ok(&mut client, "DROP USER boss; CREATE USER boss SUPERUSER");
+        let answer = boss.query("CREATE ROLE z");
+        let refused = answer.as_ref().map_or(true, |m| error_of(m).is_some());
+        assert!(refused, "the session of a dropped user went on");
+        assert_eq!(fails(&mut client, "DROP ROLE z"), "42704");
+    });
+}

@@ -1,0 +1,105 @@
+//! Where the parts of an object wait for each other.
+
+use std::sync::Arc;
+
+use dataglot_model::def::{Header, PolicyDef, SecretOrigin};
+use dataglot_model::{Name, ObjectRef, SecretHash};
+
+use super::{Object, Secret, kind_of_policy};
+
+/// Header and body of an object; either may be missing.
+pub(super) struct Slot<D> {
+    pub(super) header: Option<Arc<Header>>,
+    pub(super) def: Option<Arc<D>>,
+}
+
+impl<D> Clone for Slot<D> {
+    fn clone(&self) -> Self {
+        Slot { header: self.header.clone(), def: self.def.clone() }
+    }
+}
+
+impl<D> Default for Slot<D> {
+    fn default() -> Self {
+        Slot { header: None, def: None }
+    }
+}
+
+impl<D> Slot<D> {
+    pub(super) fn object(&self) -> Option<Object<'_, D>> {
+        Some(Object { header: self.header.as_ref()?, def: self.def.as_ref()? })
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.header.is_none() && self.def.is_none()
+    }
+
+    pub(super) fn owner(&self) -> Option<&Name> {
+        self.header.as_ref().and_then(|h| h.owner.as_ref())
+    }
+}
+
+/// A secret: the header says where the value is.
+#[derive(Clone, Default)]
+pub(super) struct SecretSlot {
+    pub(super) header: Option<Arc<Header>>,
+    pub(super) envelope: Option<(Arc<[u8]>, SecretHash)>,
+}
+
+impl SecretSlot {
+    pub(super) fn secret(&self) -> Option<Secret<'_>> {
+        let header = self.header.as_ref()?;
+        let meta = header.secret.as_deref()?;
+        Some(Secret { header, meta, envelope: self.envelope.as_ref().map(|(bytes, _)| bytes) })
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.header.is_none() && self.envelope.is_none()
+    }
+
+    /// Whether header and ciphertext do not fit.
+    pub(super) fn is_broken(&self) -> bool {
+        match self.secret().map(|s| &s.meta.origin) {
+            None => true,
+            Some(SecretOrigin::Sealed(hash)) => self.envelope.as_ref().is_none_or(|(_, found)| found != hash),
+            Some(SecretOrigin::Env(_) | SecretOrigin::File(_)) => self.envelope.is_some(),
+        }
+    }
+}
+
+/// A mask or row filter: one name space, two kinds of header.
+#[derive(Clone, Default)]
+pub(super) struct PolicySlot {
+    pub(super) mask: Option<Arc<Header>>,
+    pub(super) filter: Option<Arc<Header>>,
+    pub(super) def: Option<Arc<PolicyDef>>,
+}
+
+impl PolicySlot {
+    pub(super) fn object(&self) -> Option<Object<'_, PolicyDef>> {
+        let def = self.def.as_ref()?;
+        let header = match **def {
+            PolicyDef::Mask(_) => self.mask.as_ref()?,
+            PolicyDef::RowFilter(_) => self.filter.as_ref()?,
+        };
+        Some(Object { header, def })
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.mask.is_none() && self.filter.is_none() && self.def.is_none()
+    }
+
+    /// Whether there is one object and nothing left over.
+    pub(super) fn is_whole(&self) -> bool {
+        self.object().is_some() && !(self.mask.is_some() && self.filter.is_some())
+    }
+
+    /// What it is, as far as one can tell.
+    pub(super) fn object_ref(&self, name: &Name) -> ObjectRef {
+        let filter = self
+            .def
+            .as_ref()
+            .map_or(self.filter.is_some(), |def| kind_of_policy(def) == dataglot_model::Kind::RowFilter);
+        if filter { ObjectRef::RowFilter(name.clone()) } else { ObjectRef::Mask(name.clone()) }
+    }
+}

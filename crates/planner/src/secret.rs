@@ -1,0 +1,171 @@
+//! CREATE SECRET, ALTER SECRET.
+//!
+//! A value comes sealed, made against the ciphertext that was there when it was sealed. If another one is
+//! there now, the answer is [`PlanError::Stale`]: the session seals again and the statement starts over.
+
+use dataglot_model::command::{AlterSecret, CreateSecret, OnExisting, OnMissing, SecretAction, SecretValue};
+use dataglot_model::def::{SecretMeta, SecretOrigin};
+use dataglot_model::{At, Name, ObjectRef, Row, RowKey, Sealed, SqlState};
+
+use crate::{Draft, PlanError, rename};
+
+pub(crate) fn plan_create_secret(draft: &mut Draft<'_>, c: &CreateSecret<Sealed>) -> Result<(), PlanError> {
+    let CreateSecret { name, on_existing, value, comment } = c;
+    let object = ObjectRef::Secret(name.value.clone());
+    if draft.image.secret(name).is_some() {
+        return match on_existing {
+            OnExisting::Error => Err(PlanError::exists(object, name.span)),
+            OnExisting::Skip => {
+                // Nothing is said of the value: that would tell whether it is the same.
+                draft.skip_existing(&object, &[]);
+                Ok(())
+            }
+            OnExisting::Replace | OnExisting::Alter => {
+                set_value(draft, name, value)?;
+                if let Some(comment) = comment {
+                    draft.set_comment(&object, Some(comment));
+                }
+                Ok(())
+            }
+        };
+    }
+    let stale = || PlanError::Stale { object: object.clone() };
+    let (origin, envelope) = match &value.value {
+        SecretValue::Value(Sealed::Envelope { bytes, hash, value_version: 1, seen: None }) => {
+            (SecretOrigin::Sealed(*hash), Some((bytes.clone(), *hash)))
+        }
+        SecretValue::Value(
+            Sealed::Envelope { .. } | Sealed::Unchanged { .. } | Sealed::Verifier(_) | Sealed::EmptyPassword,
+        ) => return Err(stale()),
+        SecretValue::Env(variable) => (SecretOrigin::Env(variable.clone()), None),
+        SecretValue::File(path) => (SecretOrigin::File(path.clone()), None),
+        SecretValue::Redacted => return Err(placeholder(&object).at(value.span)),
+    };
+    let owner = draft.actor.current_user.clone();
+    let mut header = draft.new_header(Some(owner), comment.as_deref());
+    header.secret = Some(Box::new(SecretMeta { value_version: 1, origin }));
+    draft.put_header(object, header);
+    if let Some((bytes, hash)) = envelope {
+        draft.put(Row::Secret(name.value.clone(), bytes, hash));
+    }
+    Ok(())
+}
+
+pub(crate) fn plan_alter_secret(draft: &mut Draft<'_>, c: &AlterSecret<Sealed>) -> Result<(), PlanError> {
+    let AlterSecret { name, on_missing, expected, action } = c;
+    let object = ObjectRef::Secret(name.value.clone());
+    if draft.image.secret(name).is_none() {
+        return match on_missing {
+            OnMissing::Error => Err(PlanError::undefined(object, name.span)),
+            OnMissing::Skip => {
+                draft.skip_missing(&object);
+                Ok(())
+            }
+        };
+    }
+    draft.check_version(&object, expected)?;
+    match action {
+        SecretAction::Value(value) => set_value(draft, name, value),
+        SecretAction::Owner(role) => {
+            let owner = draft.resolve_role(role)?;
+            crate::owned::set_owner(draft, &object, &owner);
+            Ok(())
+        }
+        SecretAction::Rename { to, resealed } => {
+            if draft.image.secret(to).is_some() {
+                return Err(PlanError::exists(ObjectRef::Secret(to.value.clone()), to.span));
+            }
+            rename_secret(draft, name, to, resealed.as_ref())
+        }
+    }
+}
+
+/// Gives an existing secret a value.
+fn set_value(draft: &mut Draft<'_>, name: &At<Name>, value: &At<SecretValue<Sealed>>) -> Result<(), PlanError> {
+    let object = ObjectRef::Secret(name.value.clone());
+    let Some(secret) = draft.image.secret(name) else {
+        return Err(PlanError::undefined(object, name.span));
+    };
+    let old = secret.meta.clone();
+    let next = old.value_version.saturating_add(1);
+    let present = draft.image.sealed_hash(name);
+    let stale = || Err(PlanError::Stale { object: object.clone() });
+    let mut envelope = None;
+    let origin = match &value.value {
+        SecretValue::Value(Sealed::Envelope { bytes, hash, value_version, seen }) => {
+            if *seen != present || *value_version != next {
+                return stale();
+            }
+            envelope = Some((bytes.clone(), *hash));
+            SecretOrigin::Sealed(*hash)
+        }
+        SecretValue::Value(Sealed::Unchanged { seen }) => {
+            if *seen != present || present.is_none() || draft.image.is_unreadable(name) {
+                return stale();
+            }
+            return Ok(());
+        }
+        SecretValue::Value(Sealed::Verifier(_) | Sealed::EmptyPassword) => return stale(),
+        SecretValue::Env(variable) => SecretOrigin::Env(variable.clone()),
+        SecretValue::File(path) => SecretOrigin::File(path.clone()),
+        SecretValue::Redacted => return Ok(()),
+    };
+    if origin == old.origin && envelope.is_none() {
+        return Ok(());
+    }
+    draft.touch_header(&object, |header| {
+        header.secret = Some(Box::new(SecretMeta { value_version: next, origin }));
+    });
+    match envelope {
+        Some((bytes, hash)) => draft.put(Row::Secret(name.value.clone(), bytes, hash)),
+        None => draft.delete(RowKey::Secret(name.value.clone())),
+    }
+    Ok(())
+}
+
+fn rename_secret(
+    draft: &mut Draft<'_>,
+    name: &At<Name>,
+    to: &At<Name>,
+    resealed: Option<&Sealed>,
+) -> Result<(), PlanError> {
+    let (from, target) = (ObjectRef::Secret(name.value.clone()), ObjectRef::Secret(to.value.clone()));
+    let Some(mut meta) = draft.image.secret(name).map(|s| s.meta.clone()) else {
+        return Err(PlanError::undefined(from, name.span));
+    };
+    let present = draft.image.sealed_hash(name);
+    let mut envelope = None;
+    if present.is_some() {
+        if draft.image.is_unreadable(name) {
+            let message = format!("the value of {from} is damaged and cannot be sealed for another name");
+            let error = PlanError::rule(SqlState::DataCorrupted, message);
+            return Err(error.with_hint("Set it again with ALTER SECRET ... AS.").at(name.span));
+        }
+        let kept = meta.value_version;
+        match resealed {
+            Some(Sealed::Envelope { bytes, hash, value_version, seen })
+                if *seen == present && (*value_version == kept || *value_version == kept.saturating_add(1)) =>
+            {
+                meta = SecretMeta { value_version: *value_version, origin: SecretOrigin::Sealed(*hash) };
+                envelope = Some((bytes.clone(), *hash));
+            }
+            Some(Sealed::Envelope { .. } | Sealed::Unchanged { .. } | Sealed::Verifier(_) | Sealed::EmptyPassword)
+            | None => return Err(PlanError::Stale { object: from }),
+        }
+    }
+    draft.delete(RowKey::Secret(name.value.clone()));
+    draft.move_header(&from, &target);
+    draft.amend_header(&target, |header| header.secret = Some(Box::new(meta)));
+    if let Some((bytes, hash)) = envelope {
+        draft.put(Row::Secret(to.value.clone(), bytes, hash));
+    }
+    rename::secret_in_catalogs(draft, name, to);
+    crate::grant::rename_object(draft, &from, &target);
+    Ok(())
+}
+
+/// The answer to `REDACTED` where there is no value to keep.
+fn placeholder(object: &ObjectRef) -> PlanError {
+    PlanError::rule(SqlState::InvalidParameterValue, format!("REDACTED stands for a value, and {object} has none"))
+        .with_hint("Give the value: AS '...', AS ENV '...' or AS FILE '...'.")
+}

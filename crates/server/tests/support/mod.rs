@@ -1,0 +1,9 @@
+//! A server of one's own on a free port, and a client that sends any bytes one likes.
+
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
+pub mod client;
+pub mod served;
+
+pub use client::{Client, Said};
+pub use served::Served;

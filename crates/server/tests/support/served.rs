@@ -1,0 +1,74 @@
+//! A server in this process: an engine on a store in memory, and a runtime of its own.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use dataglot_model::Name;
+use dataglot_server::{Server, ServerConfig};
+use dataglot_session::{Engine, EngineConfig, OsEntropy, SystemClock};
+use dataglot_store::{MetaStore, open_memory};
+use dataglot_vault::{KeyRing, generate_key_text};
+use tokio::sync::oneshot;
+
+/// A server that ends with the test. Its superuser is `admin`.
+pub struct Served {
+    /// Where it listens.
+    pub address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Served {
+    pub fn start() -> Served {
+        Served::with(ServerConfig::default())
+    }
+
+    pub fn with(config: ServerConfig) -> Served {
+        Served::on(open_memory().unwrap(), config)
+    }
+
+    pub fn on(store: Arc<dyn MetaStore>, config: ServerConfig) -> Served {
+        let server = Server::bind(config).unwrap();
+        let address = server.local_addr();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let (tell, told) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let key = generate_key_text(&OsEntropy).unwrap();
+            let ring = KeyRing::parse(key.open()).unwrap();
+            let config = EngineConfig { scram_iterations: 4096, ..EngineConfig::default() };
+            let engine = Engine::open(store, ring, config, Arc::new(SystemClock), Arc::new(OsEntropy)).unwrap();
+            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+            runtime.block_on(async {
+                engine.bootstrap(Name::new("admin").unwrap(), None).await.unwrap();
+                tell.send(()).unwrap();
+                let stopped = async { drop(stopped.await) };
+                server.run(Arc::clone(&engine), stopped).await.unwrap();
+            });
+            engine.shutdown();
+        });
+        told.recv().unwrap();
+        Served { address, stop: Some(stop), thread: Some(thread) }
+    }
+
+    /// Tells it to end, without waiting.
+    pub fn stop(&mut self) {
+        drop(self.stop.take());
+    }
+
+    /// Waits until it has ended.
+    pub fn wait(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.stop();
+        if !std::thread::panicking() {
+            self.wait();
+        }
+    }
+}
