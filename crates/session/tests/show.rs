@@ -90,7 +90,7 @@ async fn one_object() {
     let properties = admin.rows("DESCRIBE CATALOG pg").await;
     assert!(properties.contains(&"option dsn|SECRET pg_dsn".to_owned()), "{properties:?}");
     assert_eq!(admin.rows("DESCRIBE v").await[0], "kind|view");
-    assert_eq!(admin.rows("SHOW DEPENDENCIES OF CATALOG pg").await, ["secret|pg_dsn"]);
+    assert_eq!(admin.rows("SHOW DEPENDENCIES OF CATALOG pg").await, ["role|admin", "secret|pg_dsn"]);
     assert!(!admin.rows("SHOW DEPENDENCIES ON CATALOG pg").await.is_empty());
     admin
         .check(
