@@ -17,10 +17,10 @@ use dataglot_vault::{Entropy, EntropyError, KeyRing};
 
 use crate::case::{Block, Case, Verb};
 use crate::transcript;
-use crate::wire::{Client, Fields};
+use crate::wire::{self, Client, Fields};
 
-/// 32 bytes in base64: the key of every test server. It protects nothing.
-const TEST_KEY: &str = "Zm9yIHRlc3RzIG9ubHksIHByb3RlY3RzIG5vdGhpbmc=";
+/// The key of every test server, in hexadecimal. It protects nothing.
+const TEST_KEY: &str = "c5ee6f8eec6e9d738c3eb41760b0aa48b41de11cccd0e5f6033c55482f5d9647";
 /// 2031-02-03 04:05:06 UTC, in microseconds.
 const TEST_TIME: i64 = 1_927_857_906_000_000;
 
@@ -274,7 +274,13 @@ pub fn run(case: &Case, backend: Backend) -> RunResult<Case> {
                     clients.insert(key.clone(), Client::connect(address, &user, &org)?);
                 }
                 match clients.get_mut(&key) {
-                    Some(Ok(client)) => talk(client, block)?,
+                    Some(Ok(client)) => {
+                        let text = talk(client, block)?;
+                        if text.contains("FATAL ") {
+                            clients.remove(&key);
+                        }
+                        text
+                    }
                     Some(Err(refused)) => {
                         let text = format!("{} {}: {}\n", refused.severity, refused.sqlstate, refused.message);
                         clients.remove(&key);
@@ -303,6 +309,9 @@ fn talk(client: &mut Client, block: &Block) -> RunResult<String> {
             }
         };
         out.push_str(&transcript::render(&messages, sql));
+        if wire::error_of(&messages).is_some_and(|e| e.severity == "FATAL") {
+            break;
+        }
     }
     Ok(out)
 }

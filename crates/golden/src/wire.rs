@@ -278,7 +278,7 @@ impl Client {
         decode(kind, &body)
     }
 
-    /// All messages up to ReadyForQuery, which is the last of them.
+    /// All messages up to ReadyForQuery, or up to a FATAL error, after which the server closes.
     ///
     /// # Errors
     /// The connection's.
@@ -286,7 +286,11 @@ impl Client {
         let mut messages = Vec::new();
         loop {
             let message = self.read()?;
-            let done = matches!(message, Message::ReadyForQuery(_));
+            let done = match &message {
+                Message::ReadyForQuery(_) => true,
+                Message::ErrorResponse(fields) => fields.severity == "FATAL",
+                _ => false,
+            };
             messages.push(message);
             if done {
                 return Ok(messages);

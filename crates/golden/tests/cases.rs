@@ -144,12 +144,12 @@ fn c055_if_not_exists_in_a_race() {
                     let (mut notices, mut losses) = (0, 0);
                     for round in 0..rounds {
                         barrier.wait();
-                        let sql = format!("CREATE ROLE IF NOT EXISTS r{round}; CREATE USER IF NOT EXISTS u{round}");
-                        let messages = ok(&mut client, &sql);
-                        notices += messages
-                            .iter()
-                            .filter(|m| matches!(m, Message::NoticeResponse(f) if f.sqlstate == "42710"))
-                            .count();
+                        for kind in ["ROLE", "USER"] {
+                            let sql = format!("CREATE {kind} IF NOT EXISTS {kind}{round}");
+                            let exists =
+                                |m: &&Message| matches!(m, Message::NoticeResponse(f) if f.sqlstate == "42710");
+                            notices += ok(&mut client, &sql).iter().filter(exists).count();
+                        }
                         let messages = client.query(&format!("CREATE ROLE plain{round}")).unwrap();
                         if let Some(error) = error_of(&messages) {
                             assert_eq!(error.sqlstate, "42710");
