@@ -209,7 +209,7 @@ fn hold(path: &Path) {
 const HOLD: &str = "DATAGLOT_TEST_HOLD";
 
 #[test]
-#[ignore = "run by a_second_process_is_refused as its second process"]
+#[ignore = "run by c111_a_second_process_is_refused as its second process"]
 #[allow(clippy::disallowed_methods, reason = "the path comes from the test that starts it")]
 fn second_process() {
     if let Some(path) = std::env::var_os(HOLD) {
@@ -232,7 +232,7 @@ fn start(path: &Path) -> (Child, String) {
 
 /// C111, D-07: one line with the file and its holder; the file keeps its bytes; after kill -9 it opens.
 #[test]
-fn a_second_process_is_refused() {
+fn c111_a_second_process_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("meta.redb");
     drop(hub(open_redb(&path, options()).unwrap()));
@@ -268,7 +268,7 @@ fn a_second_process_is_refused() {
 
 /// C117: rewriting the same rows makes the file grow with its history, not more.
 #[test]
-fn growth_settles() {
+fn c117_growth_settles() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("meta.redb");
     let hub = hub(open_redb(&path, options()).unwrap());
@@ -389,7 +389,7 @@ fn every_write_and_sync_fails_once() {
 
 /// C113, D-04: no room is 53100, and afterwards it works without a restart.
 #[test]
-fn a_full_disk_is_told_and_forgotten() {
+fn c113_a_full_disk_is_told_and_forgotten() {
     let mut full = 0;
     for at in 0..25 {
         let disk = FaultDisk::new();

@@ -143,7 +143,7 @@ pub fn a_transaction_that_changes_nothing_writes_nothing(rig: &dyn Rig) {
 }
 
 /// C055: all of one group; one makes it, the others see that it is there.
-pub fn racing_creates_make_one(rig: &dyn Rig) {
+pub fn c055_racing_creates_make_one(rig: &dyn Rig) {
     let (hub, store) = hub(rig, HubLimits::default());
     let held = store.hold();
     let _first = submit(&hub, &default(), 0, Request::CreateIfNotExists(role("zero")));
@@ -186,7 +186,7 @@ pub fn a_refusal_that_depends_on_a_failed_group_is_thought_over(rig: &dyn Rig) {
 }
 
 /// C113: one too large for the disk fails alone.
-pub fn what_does_not_fit_takes_no_other_with_it(rig: &dyn Rig) {
+pub fn c113_what_does_not_fit_takes_no_other_with_it(rig: &dyn Rig) {
     let (hub, store) = hub(rig, HubLimits::default());
     let held = store.hold();
     let blocker = submit(&hub, &default(), 1, Request::CreateIfNotExists(role("blocker")));
@@ -394,7 +394,7 @@ pub fn the_feed_has_no_gap(rig: &dyn Rig) {
 }
 
 /// C041: all at once, on several threads.
-pub fn many_writers_lose_nothing(rig: &dyn Rig) {
+pub fn c041_many_writers_lose_nothing(rig: &dyn Rig) {
     let (hub, _) = hub(rig, HubLimits::default());
     let done: BTreeSet<u64> = thread::scope(|scope| {
         let writers: Vec<_> = (0..8u128)

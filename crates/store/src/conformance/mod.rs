@@ -80,9 +80,9 @@ macro_rules! conformance_tests {
         $crate::conformance_tests!(@cases $make, hub:
             a_transaction_is_answered_when_it_is_durable
             a_transaction_that_changes_nothing_writes_nothing
-            racing_creates_make_one
+            c055_racing_creates_make_one
             a_refusal_that_depends_on_a_failed_group_is_thought_over
-            what_does_not_fit_takes_no_other_with_it
+            c113_what_does_not_fit_takes_no_other_with_it
             an_unknown_outcome_is_found_out
             nothing_is_committed_before_an_unknown_outcome_is_known
             a_ticket_can_be_withdrawn_in_time
@@ -92,7 +92,7 @@ macro_rules! conformance_tests {
             two_hubs_on_one_store_agree
             stopping_finishes_the_queue
             the_feed_has_no_gap
-            many_writers_lose_nothing
+            c041_many_writers_lose_nothing
         );
     };
     (@cases $make:expr, $module:ident: $($case:ident)*) => {

@@ -239,8 +239,12 @@ fn cannot_open(path: &Path, error: DatabaseError) -> StoreError {
 /// or not at all.
 fn make(path: &Path, options: &RedbOptions) -> Result<(), StoreError> {
     let failed = |e: io::Error| StoreError::io("create", &e);
-    if let Some(parent) = path.parent().filter(|p| !p.as_os_str().is_empty() && !p.exists()) {
+    let parent = path.parent().filter(|p| !p.as_os_str().is_empty());
+    let missing: Vec<_> = parent.into_iter().flat_map(Path::ancestors).take_while(|p| !p.exists()).collect();
+    if let Some(parent) = missing.first() {
         DirBuilder::new().recursive(true).mode(0o700).create(parent).map_err(failed)?;
+        // A directory whose name is not durable takes the store with it.
+        missing.iter().try_for_each(|made| sync_directory(made)).map_err(failed)?;
     }
     let unfinished = beside(path, "new");
     let file = create_file(&unfinished)?;
@@ -249,6 +253,10 @@ fn make(path: &Path, options: &RedbOptions) -> Result<(), StoreError> {
             Ok(()) => sync_directory(path).map_err(failed),
             // Somebody else was faster: his is as good.
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            // Not every file system has links.
+            Err(e) if matches!(e.kind(), io::ErrorKind::Unsupported | io::ErrorKind::PermissionDenied) => {
+                fs::rename(&unfinished, path).and_then(|()| sync_directory(path)).map_err(failed)
+            }
             Err(e) => Err(failed(e)),
         }
     });
