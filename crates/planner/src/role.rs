@@ -54,7 +54,9 @@ pub(crate) fn plan_create_role(draft: &mut Draft<'_>, c: &CreateRole<Sealed>) ->
             OnExisting::Replace => {
                 let message = "CREATE OR REPLACE ROLE is not supported";
                 let error = PlanError::rule(SqlState::FeatureNotSupported, message);
-                return Err(error.with_hint("Use CREATE OR ALTER ROLE, which keeps memberships and grants.").at(name.span));
+                return Err(error
+                    .with_hint("Use CREATE OR ALTER ROLE, which keeps memberships and grants.")
+                    .at(name.span));
             }
             OnExisting::Alter => {}
         }

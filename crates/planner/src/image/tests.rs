@@ -15,7 +15,7 @@ impl Image {
     pub(crate) fn indices(&self) -> String {
         let keys = |k: &Arc<GrantKey>| format!("{k:?}");
         format!(
-            "{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}",
+            "{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}",
             self.role_ids.iter().collect::<Vec<_>>(),
             self.superusers.iter().collect::<Vec<_>>(),
             self.owned.iter().collect::<Vec<_>>(),
@@ -27,7 +27,6 @@ impl Image {
             self.grants_by_grantor.iter().map(|k| keys(&k.0)).collect::<Vec<_>>(),
             self.memberships_by_member.iter().map(|k| format!("{:?}", k.0)).collect::<Vec<_>>(),
             self.memberships_by_grantor.iter().collect::<Vec<_>>(),
-            self.head.next_id,
         )
     }
 
