@@ -4,7 +4,7 @@ use dataglot_model::ObjectRef;
 use dataglot_model::command::{Comment, DropObjects, DropOwned, ReassignOwned};
 
 use super::policy::print_on_column;
-use super::sql::Sql;
+use super::sql::{Sql, quote_name};
 
 pub(super) fn print_drop(sql: &mut Sql, drop: &DropObjects) {
     let DropObjects { kind, objects, on, on_missing, behavior } = drop;
@@ -15,11 +15,13 @@ pub(super) fn print_drop(sql: &mut Sql, drop: &DropObjects) {
     match on.as_ref().map(|on| &on.value) {
         None => {}
         Some(ObjectRef::Column(column)) => print_on_column(sql, column),
+        Some(ObjectRef::Catalog(catalog)) => {
+            sql.word("ON CATALOG").word(quote_name(catalog));
+        }
         Some(
             on @ (ObjectRef::Org(_)
             | ObjectRef::Role(_)
             | ObjectRef::Secret(_)
-            | ObjectRef::Catalog(_)
             | ObjectRef::Schema(_)
             | ObjectRef::Table(_)
             | ObjectRef::View(_)

@@ -7,7 +7,7 @@ use dataglot_model::command::{
 use dataglot_model::def::{MaskFunction, MaskTarget, RowFilterTarget};
 use dataglot_model::{At, Audience, ColumnRef, Others};
 
-use super::sql::Sql;
+use super::sql::{Sql, quote_name};
 
 pub(super) fn print_create_mask(sql: &mut Sql, create: &CreateMask) {
     let CreateMask { name, on_existing, target, function, when, audience, priority, enabled, comment } = create;
@@ -121,7 +121,7 @@ fn print_row_filter_target(sql: &mut Sql, target: &RowFilterTarget) {
     match target {
         RowFilterTarget::Table(table) => sql.word("TABLE").word(table),
         RowFilterTarget::Schema(schema) => sql.word("SCHEMA").word(schema),
-        RowFilterTarget::Catalog(catalog) => sql.word("CATALOG").word(catalog),
+        RowFilterTarget::Catalog(catalog) => sql.word("CATALOG").word(quote_name(catalog)),
     };
 }
 

@@ -3,7 +3,7 @@
 use dataglot_model::{Describe, DescribeName, Explain, ExplainFormat, Read, Show, ShowGrants, ShowKind, ShowScope};
 
 use super::drop::print_object;
-use super::sql::{Sql, quote_role};
+use super::sql::{Sql, quote_name};
 
 pub(super) fn print_read<V>(sql: &mut Sql, read: &Read<V>) {
     match read {
@@ -101,7 +101,7 @@ fn print_show_grants(sql: &mut Sql, grants: &ShowGrants) {
         ShowGrants::All => sql,
         ShowGrants::On(target) => sql.word("ON").word(&target.value),
         ShowGrants::To(grantee) => sql.word("TO").grantee(&grantee.value),
-        ShowGrants::Of(role) => sql.word("OF").word(quote_role(&role.value)),
+        ShowGrants::Of(role) => sql.word("OF").word(quote_name(&role.value)),
         ShowGrants::For(grantee) => sql.word("FOR").grantee(&grantee.value),
     };
 }

@@ -118,7 +118,7 @@ impl Sql {
 
     pub(super) fn role(&mut self, role: &RoleSpec) -> &mut Self {
         match role {
-            RoleSpec::Name(name) => self.word(quote_role(name)),
+            RoleSpec::Name(name) => self.word(quote_name(name)),
             RoleSpec::CurrentUser => self.word("CURRENT_USER"),
             RoleSpec::CurrentRole => self.word("CURRENT_ROLE"),
             RoleSpec::SessionUser => self.word("SESSION_USER"),
@@ -219,11 +219,12 @@ pub(super) fn quote_label(word: &str) -> String {
     if plain { word.to_owned() } else { quoted }
 }
 
-/// A role's name, quoted also where it is a word that may stand in its place: `ROLE` before a
-/// role's name, `NONE` and `PUBLIC` instead of one, and the words that begin the next clause of ALTER.
-pub(super) fn quote_role(name: &Name) -> String {
+/// A name, quoted also where it is a word that may stand in its place or begins the next clause: `ROLE`
+/// before a role's name, `NONE` and `PUBLIC` instead of one, the actions of ALTER.
+pub(super) fn quote_name(name: &Name) -> String {
     match name.as_str() {
-        word @ ("add" | "disable" | "drop" | "enable" | "none" | "owner" | "public" | "rename" | "role" | "set") => {
+        word @ ("add" | "comment" | "disable" | "drop" | "enable" | "none" | "owner" | "public" | "rename" | "role"
+        | "set") => {
             format!("\"{word}\"")
         }
         _ => name.to_string(),

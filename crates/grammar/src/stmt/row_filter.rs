@@ -74,9 +74,10 @@ pub(super) fn create(c: &mut Cursor<'_>, or: OnExisting) -> Parse<CreateRowFilte
 /// `[TABLE] table`, `SCHEMA schema`, `CATALOG name`
 pub(super) fn target(c: &mut Cursor<'_>) -> Parse<At<RowFilterTarget>> {
     let start = c.peek();
-    // A table may be called like one of these words.
-    let names_follow = !matches!(c.peek_nth(1).kind, TokenKind::Punctuation(_) | TokenKind::End)
-        && !["USING", "TO", "EXCEPT", "COMMENT", "ENABLE", "DISABLE"].iter().any(|w| c.nth_is(1, w));
+    // A table may be called like one of these words, and what follows one like a clause.
+    let clause = ["USING", "TO", "EXCEPT", "COMMENT", "ENABLE", "DISABLE"].iter().any(|w| c.nth_is(1, w));
+    let dotted = matches!(c.peek_nth(2).kind, TokenKind::Punctuation(b'.'));
+    let names_follow = !matches!(c.peek_nth(1).kind, TokenKind::Punctuation(_) | TokenKind::End) && (dotted || !clause);
     if names_follow {
         if c.accept(&["SCHEMA"]) {
             return Ok(c.schema_ref()?.map(RowFilterTarget::Schema));

@@ -331,9 +331,10 @@ fn query() -> impl Strategy<Value = At<ViewQuery>> {
             "SELECT *\r\n  FROM s.t /* FROM u */ JOIN v ON s.t.a = v.a",
         ][..],
     )
-    .prop_map(|text| match crate::read(&format!("CREATE VIEW v AS {text}")).statement {
-        Statement::Change(Command::CreateView(create)) => create.query,
-        other => panic!("{other:?}"),
+    .prop_map(|text| {
+        let parsed = crate::read(&format!("CREATE VIEW v AS {text}"));
+        let Statement::Change(Command::CreateView(create)) = parsed.statement else { panic!("{text}") };
+        create.query
     })
 }
 

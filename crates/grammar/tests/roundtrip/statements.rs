@@ -42,7 +42,8 @@ pub fn read() -> impl Strategy<Value = AnyStatement> {
         any_describe.prop_map(|any| (None, any)),
     ]
     .prop_map(|(kind, object)| Read::Describe(Describe { kind, object: at(object) }));
-    prop_oneof![3 => show().prop_map(Read::Show).boxed(), 1 => describe.boxed(), 1 => explain.boxed()].prop_map(Statement::Read)
+    prop_oneof![3 => show().prop_map(Read::Show).boxed(), 1 => describe.boxed(), 1 => explain.boxed()]
+        .prop_map(Statement::Read)
 }
 
 fn show() -> impl Strategy<Value = Show> {
