@@ -38,7 +38,7 @@ fn check_statement(statement: Statement<Sensitive>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn catalog(command in commands::catalog()) { check_command(command) }
