@@ -92,8 +92,8 @@ fn table(out: &mut String, columns: &[String], rows: &[Vec<String>]) {
     line(out, &format!("({} row{})", rows.len(), if rows.len() == 1 { "" } else { "s" }));
 }
 
-/// Replaces what differs from run to run: hashes and ids (16 hexadecimal digits and more), and the
-/// times of the test clock, which all lie on 2031-02-03.
+/// Replaces what differs from run to run: hashes and ids (16 hexadecimal digits and more), the ports of
+/// clients, and the times of the test clock, which all lie on 2031-02-03.
 pub fn steady(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -105,6 +105,11 @@ pub fn steady(text: &str) -> String {
             // A blank after the time is not a part of it.
             out.push_str(&time[time.trim_end().len()..]);
             rest = tail;
+            continue;
+        }
+        if let Some(port) = rest.strip_prefix("127.0.0.1:") {
+            out.push_str("127.0.0.1:<port>");
+            rest = port.trim_start_matches(|c: char| c.is_ascii_digit());
             continue;
         }
         let word = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());
