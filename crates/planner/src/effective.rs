@@ -280,3 +280,6 @@ pub(crate) fn with_catalog(target: &GrantTarget, to: &Name) -> GrantTarget {
         }),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,7 +18,7 @@ use crate::effective::{covering, owner_of};
 use crate::{Draft, PlanError};
 
 pub(crate) use moves::{
-    drop_grants_naming_role, drop_grants_of_object, rename_catalog, rename_object, rename_role,
+    apply_future, drop_grants_naming_role, drop_grants_of_object, rename_catalog, rename_object, rename_role,
 };
 pub(crate) use say::cascades;
 use target::{Rights, rights_on};

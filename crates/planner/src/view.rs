@@ -9,7 +9,7 @@ use dataglot_model::def::{OptionValue, PolicyDef, SecurityMode, ViewDef};
 use dataglot_model::{At, DEFAULT_CATALOG, ObjectRef, RemoteName, Row, Span, SqlState, TableRef};
 
 use crate::draft::comment_of;
-use crate::{Draft, Image, PlanError, options, policy, rename};
+use crate::{Draft, Image, PlanError, grant, options, policy, rename};
 
 pub(crate) fn plan_create_view(draft: &mut Draft<'_>, c: &CreateView) -> Result<(), PlanError> {
     let CreateView { name, on_existing, columns, comment, security, options, query } = c;
@@ -43,6 +43,7 @@ pub(crate) fn plan_create_view(draft: &mut Draft<'_>, c: &CreateView) -> Result<
                 extra: None,
             };
             draft.put(Row::View(name.value.clone(), Arc::new(def)));
+            grant::apply_future(draft, name);
         }
         Some(old) => {
             let new = ViewDef {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use dataglot_model::def::{GrantKey, GrantRecord};
-use dataglot_model::{GrantTarget, Grantee, Name, Privilege, PrivilegeSet, RemoteName};
+use dataglot_model::{DEFAULT_CATALOG, GrantTarget, Grantee, Name, Privilege, PrivilegeSet, RemoteName};
 
 use super::{covering, owner_of, put_or_delete};
 use crate::effective::catalog_of;
@@ -74,9 +74,10 @@ fn grants_under<'a>(image: &'a Image, target: &GrantTarget) -> Vec<(&'a GrantKey
     let under = |key: &GrantKey| covering(image, &key.target).contains(target);
     match target {
         GrantTarget::System | GrantTarget::Object(_) => image.grants_on(target).collect(),
-        GrantTarget::Pattern { .. } => match catalog_of(target) {
+        // Views are in the built-in catalog, and grants on them not in one range.
+        GrantTarget::Pattern { .. } => match catalog_of(target).filter(|name| name.as_str() != DEFAULT_CATALOG) {
             Some(catalog) => image.grants_in_catalog(&catalog).filter(|(key, _)| under(key)).collect(),
-            None => Vec::new(),
+            None => image.grants().filter(|(key, _)| under(key)).collect(),
         },
         GrantTarget::AllCatalogs | GrantTarget::AllSecrets => image.grants().filter(|(key, _)| under(key)).collect(),
     }

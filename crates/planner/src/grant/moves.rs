@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use dataglot_model::def::{GrantKey, GrantRecord};
-use dataglot_model::{GrantTarget, Grantee, Name, ObjectRef, Row, RowKey};
+use dataglot_model::{GrantTarget, Grantee, Name, ObjectRef, PatternKind, PatternScope, Row, RowKey, TableRef};
 
-use super::chain;
+use super::{chain, owner_of};
 use crate::effective::with_catalog;
 use crate::{Draft, membership};
 
@@ -37,6 +37,28 @@ fn rekey(draft: &mut Draft<'_>, found: Found, key: impl Fn(&GrantKey) -> GrantKe
         }
         draft.delete(RowKey::Grant(old_key));
         draft.put(Row::Grant(new_key, record));
+    }
+}
+
+/// Makes the grants on `FUTURE` views and tables that hold for a view which is new: from now on they are grants
+/// on the view, made by its owner.
+pub(crate) fn apply_future(draft: &mut Draft<'_>, view: &TableRef) {
+    let target = GrantTarget::Object(ObjectRef::View(view.clone()));
+    let Some(grantor) = owner_of(&draft.image, &target) else { return };
+    let mut found: Found = Vec::new();
+    for of in [PatternKind::Tables, PatternKind::Views] {
+        for within in [PatternScope::Schema(view.schema()), PatternScope::Catalog(view.catalog())] {
+            let pattern = GrantTarget::Pattern { of, within, future: true };
+            found.extend(draft.image.grants_on(&pattern).map(|(key, record)| (key.clone(), record.clone())));
+        }
+    }
+    for (from, record) in found {
+        let key = GrantKey { target: target.clone(), grantee: from.grantee, grantor: grantor.clone() };
+        let mut new = draft.image.grant(&key).map(|there| GrantRecord::clone(there)).unwrap_or_default();
+        new.privileges = new.privileges.union(record.privileges);
+        new.grantable = new.grantable.union(record.grantable);
+        new.as_all |= record.as_all;
+        draft.put(Row::Grant(key, Arc::new(new)));
     }
 }
 
