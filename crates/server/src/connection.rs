@@ -345,3 +345,20 @@ fn idle_report() -> Report {
         ..Report::error(SqlState::IdleSessionTimeout, "terminating connection due to idle-session timeout")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_ends_in_words() {
+        let report = caught::<()>(async {
+            tokio::task::yield_now().await;
+            panic!("a literal of the user's")
+        });
+        let report = report.await.unwrap_err();
+        assert_eq!(report.sqlstate, SqlState::InternalError);
+        assert!(!report.message.contains("literal"));
+        assert_eq!(caught(async { 1 }).await.unwrap(), 1);
+    }
+}

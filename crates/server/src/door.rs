@@ -22,7 +22,7 @@ use crate::startup::{self, Head, PACKET_BYTES_MIN, Startup};
 /// Why there is no session.
 #[derive(Debug)]
 pub(crate) enum Turned {
-    /// The peer wanted none: it brought a CancelRequest, or closed.
+    /// The peer wanted none: it brought a CancelRequest.
     Away,
     /// It sent bytes before it had our answer: an attacker between it and us may have. Nothing is said.
     Stuffed,
@@ -114,9 +114,7 @@ async fn first_packet(link: &mut Link) -> Result<Packet, Turned> {
     let (mut ssl_asked, mut gss_asked) = (false, false);
     loop {
         let mut first = [0; PACKET_BYTES_MIN];
-        if !link.read_exact(&mut first).await? {
-            return Err(Turned::Away);
-        }
+        link.read_exact(&mut first).await?;
         let asked = match startup::head(first)? {
             Head::Startup { minor, body_bytes } => {
                 let mut body = vec![0; body_bytes];

@@ -54,17 +54,13 @@ impl Link {
     }
 
     /// Reads exactly as many bytes as `bytes` has room for, past the buffer: what comes after them
-    /// stays in the socket. `Ok(false)`: the peer closed before the first.
-    pub(crate) async fn read_exact(&mut self, bytes: &mut [u8]) -> Result<bool, Gone> {
-        let mut filled = 0;
-        while let Some(room) = bytes.get_mut(filled..).filter(|room| !room.is_empty()) {
-            match self.stream.read(room).await? {
-                0 if filled == 0 => return Ok(false),
-                0 => return Err(Gone::Closed),
-                n => filled += n,
-            }
+    /// stays in the socket.
+    pub(crate) async fn read_exact(&mut self, bytes: &mut [u8]) -> Result<(), Gone> {
+        match self.stream.read_exact(bytes).await {
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(Gone::Closed),
+            Err(error) => Err(error.into()),
         }
-        Ok(true)
     }
 
     /// Whether a byte can be read now. It is lost if so.
@@ -130,8 +126,10 @@ impl Link {
     /// Sends what waits, says that nothing follows, and gives the peer a moment to read it: closing
     /// a socket with unread input would take our last words away from it.
     pub(crate) async fn close(mut self) {
+        if self.flush().await.is_err() {
+            return;
+        }
         let farewell = async {
-            self.flush().await?;
             self.stream.shutdown().await?;
             let mut sink = [0; 1024];
             let mut left = LINGER_BYTES_MAX;
@@ -141,7 +139,7 @@ impl Link {
                     n => left = left.saturating_sub(n),
                 }
             }
-            Ok::<(), Gone>(())
+            Ok::<(), io::Error>(())
         };
         // Whatever goes wrong now, there is nobody left to be told.
         let _ = timeout(LINGER, farewell).await;

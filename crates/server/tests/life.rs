@@ -1,5 +1,7 @@
 //! How connections and the server end.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
+
 mod support;
 
 use std::io::Write;

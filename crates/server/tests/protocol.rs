@@ -1,5 +1,7 @@
 //! Messages after login: the simple and the extended protocol, and what breaks them.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
+
 mod support;
 
 use std::fmt::Write as _;

@@ -5,5 +5,5 @@
 pub mod client;
 pub mod served;
 
-pub use client::{Client, Said};
+pub use client::Client;
 pub use served::Served;
