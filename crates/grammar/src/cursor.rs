@@ -10,6 +10,7 @@ use dataglot_model::{
 
 use crate::lexer::{Lexer, Token, TokenKind};
 use crate::literal;
+use crate::nesting::Nesting;
 use crate::{Found, Limit, Parameters, ParseCx, SyntaxError};
 
 /// The tokens of one statement, and how far they were read.
@@ -19,6 +20,7 @@ pub(crate) struct Cursor<'a> {
     tokens: Vec<Token>,
     at: usize,
     parameters: u16,
+    height: usize,
     pub(crate) notices: Vec<Notice>,
 }
 
@@ -45,7 +47,7 @@ impl<'a> Cursor<'a> {
         }
         let mut lexer = Lexer::new(sql, range);
         let mut tokens = Vec::with_capacity(16);
-        let mut nesting = Nesting::default();
+        let mut nesting = Nesting::new();
         loop {
             let token = lexer.next_token()?;
             if tokens.len() >= limits.tokens_max && token.kind != TokenKind::End {
@@ -54,9 +56,15 @@ impl<'a> Cursor<'a> {
             nesting.take(sql, token, limits)?;
             tokens.push(token);
             if token.kind == TokenKind::End {
-                return Ok(Cursor { sql, cx, tokens, at: 0, parameters: 0, notices: Vec::new() });
+                let height = nesting.height();
+                return Ok(Cursor { sql, cx, tokens, at: 0, parameters: 0, height, notices: Vec::new() });
             }
         }
+    }
+
+    /// At least the height of any tree that the statement can become.
+    pub(crate) fn height(&self) -> usize {
+        self.height
     }
 
     /// The highest placeholder so far.
@@ -553,86 +561,4 @@ pub(crate) fn named<T>(result: Result<T, NameError>, span: Span) -> Parse<At<T>>
 
 fn to_u32(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
-}
-
-/// Counts nesting and operators in a row, before anything recursive sees the tokens.
-///
-/// Depth is that of brackets and CASE, plus the run of prefix operators (`NOT`, `-`, `INTERVAL`) that is
-/// open. A chain is what a parser makes into a left-deep tree: operators and set operations on one level
-/// between two commas.
-#[derive(Default)]
-struct Nesting {
-    chains: Vec<usize>,
-    chain: usize,
-    prefixes: usize,
-}
-
-impl Nesting {
-    fn take(&mut self, sql: &str, token: Token, limits: &crate::Limits) -> Parse<()> {
-        let over = |limit, max| Err(SyntaxError::Limit { limit, max, span: token.span() });
-        match token.kind {
-            TokenKind::Punctuation(b'(' | b'[' | b'{') => self.open(),
-            TokenKind::Punctuation(b')' | b']' | b'}') => self.close(),
-            TokenKind::Punctuation(b',' | b';') => {
-                self.chain = 0;
-                self.prefixes = 0;
-            }
-            TokenKind::Operator => {
-                self.chain += 1;
-                self.prefixes += 1;
-            }
-            TokenKind::Cast | TokenKind::Punctuation(b'.') => self.chain += 1,
-            TokenKind::Word => {
-                let text = token.text(sql);
-                let is = |words: &[&str]| words.iter().any(|w| text.eq_ignore_ascii_case(w));
-                if text.len() <= 9 && is(&["NOT", "INTERVAL", "EXPLAIN", "PREPARE", "ARRAY", "EXISTS"]) {
-                    self.prefixes += 1;
-                } else if text.len() <= 9
-                    && is(&["AND", "OR", "UNION", "EXCEPT", "INTERSECT", "IS", "COLLATE", "JOIN", "AT", "LIKE", "IN"])
-                {
-                    self.chain += 1;
-                    self.prefixes = 0;
-                } else if is(&["CASE"]) {
-                    self.open();
-                } else if is(&["END"]) {
-                    self.close();
-                } else {
-                    self.prefixes = 0;
-                }
-            }
-            TokenKind::QuotedIdent
-            | TokenKind::UnicodeIdent
-            | TokenKind::String
-            | TokenKind::EscapeString
-            | TokenKind::UnicodeString
-            | TokenKind::DollarString
-            | TokenKind::BitString
-            | TokenKind::Integer
-            | TokenKind::Decimal
-            | TokenKind::Parameter
-            | TokenKind::Punctuation(_)
-            | TokenKind::End => self.prefixes = 0,
-        }
-        if self.chain > limits.chain_max {
-            return over(Limit::Chain, limits.chain_max);
-        }
-        if self.chains.len() + self.prefixes > limits.depth_max {
-            return over(Limit::Depth, limits.depth_max);
-        }
-        Ok(())
-    }
-
-    fn open(&mut self) {
-        self.chains.push(self.chain);
-        self.chain = 0;
-        self.prefixes = 0;
-    }
-
-    /// A level that was never opened (`END` as a statement) closes nothing.
-    fn close(&mut self) {
-        if let Some(outer) = self.chains.pop() {
-            self.chain = outer;
-        }
-        self.prefixes = 0;
-    }
 }

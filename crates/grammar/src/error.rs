@@ -216,13 +216,11 @@ fn found(sql: &str, token: Token) -> Found {
         Found::Text(text.get(..cut.unwrap_or(0)).unwrap_or_default().to_owned())
     };
     match token.kind {
-        TokenKind::Word
-        | TokenKind::QuotedIdent
-        | TokenKind::UnicodeIdent
-        | TokenKind::Parameter
-        | TokenKind::Punctuation(_)
-        | TokenKind::Cast
-        | TokenKind::Operator => text(),
+        TokenKind::Word | TokenKind::Parameter | TokenKind::Punctuation(_) | TokenKind::Cast | TokenKind::Operator => {
+            text()
+        }
+        // Often a string in the wrong quotes.
+        TokenKind::QuotedIdent | TokenKind::UnicodeIdent => Found::Class("a quoted name"),
         TokenKind::Integer | TokenKind::Decimal => Found::Class("a number"),
         TokenKind::String
         | TokenKind::EscapeString

@@ -87,7 +87,9 @@ const OPERATOR: &[u8] = b"+-*/<>=~!@#%^&|`?";
 
 impl<'a> Lexer<'a> {
     pub(crate) fn new(sql: &'a str, range: Range<usize>) -> Self {
-        Lexer { sql, at: range.start, end: range.end.min(sql.len()) }
+        // Some editors begin a file with a byte order mark.
+        let mark = if range.start == 0 && sql.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
+        Lexer { sql, at: range.start + mark, end: range.end.min(sql.len()) }
     }
 
     fn byte(&self, at: usize) -> Option<u8> {
@@ -185,11 +187,7 @@ impl<'a> Lexer<'a> {
                 self.operator();
                 Ok(self.token(TokenKind::Operator, start))
             }
-            0 => Err(SyntaxError::invalid(
-                SqlState::CharacterNotInRepertoire,
-                "invalid byte sequence for encoding \"UTF8\": 0x00",
-                Span::new(offset(start), offset(start + 1)),
-            )),
+            0 => Err(nul(start)),
             b => {
                 self.at += 1;
                 Ok(self.token(TokenKind::Punctuation(b), start))
@@ -339,6 +337,11 @@ impl<'a> Lexer<'a> {
     }
 }
 
+fn nul(at: usize) -> SyntaxError {
+    let span = Span::new(offset(at), offset(at + 1));
+    SyntaxError::invalid(SqlState::CharacterNotInRepertoire, "invalid byte sequence for encoding \"UTF8\": 0x00", span)
+}
+
 /// Texts are at most [`Limits::script_bytes_max`] long, far below 4 GiB.
 fn offset(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
@@ -353,6 +356,9 @@ pub fn split(sql: &str, limits: &Limits) -> Result<Vec<Range<usize>>, SyntaxErro
     if sql.len() > limits.script_bytes_max {
         let span = Span::new(offset(limits.script_bytes_max), offset(sql.len()));
         return Err(SyntaxError::Limit { limit: Limit::ScriptBytes, max: limits.script_bytes_max, span });
+    }
+    if let Some(at) = sql.find('\0') {
+        return Err(nul(at));
     }
     let mut ranges = Vec::new();
     let mut lexer = Lexer::new(sql, 0..sql.len());

@@ -16,6 +16,7 @@ mod lexer;
 mod limits;
 #[allow(clippy::wildcard_enum_match_arm, reason = "a token that does not fit is an error, whatever its kind")]
 mod literal;
+mod nesting;
 #[allow(clippy::wildcard_enum_match_arm, reason = "a token that does not fit is an error, whatever its kind")]
 mod options;
 mod print;

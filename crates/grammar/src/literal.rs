@@ -42,30 +42,38 @@ pub(crate) fn string(sql: &str, token: Token) -> Parse<String> {
 /// The insides of the pieces of a string, put together; doubled quotes stay doubled.
 fn pieces(text: &str) -> String {
     let escaped = text.starts_with(['e', 'E']);
+    let bytes = text.as_bytes();
     let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((_, tail)) = rest.split_once('\'') {
-        let bytes = tail.as_bytes();
-        let mut at = 0;
-        while let Some(b) = bytes.get(at) {
-            match b {
-                b'\\' if escaped => at += 2,
-                b'\'' if bytes.get(at + 1) == Some(&b'\'') => at += 2,
-                b'\'' => break,
-                _ => at += 1,
+    let mut at = 0;
+    // Between two pieces stand blanks, and line comments that may hold a quote.
+    while let Some(b) = bytes.get(at) {
+        match b {
+            b'\'' => {
+                let start = at + 1;
+                at = end_of_piece(bytes, start, escaped);
+                out.push_str(text.get(start..at).unwrap_or_default());
             }
-        }
-        out.push_str(tail.get(..at).unwrap_or_default());
-        rest = tail.get(at + 1..).unwrap_or_default();
-        // A comment between two pieces may hold a quote.
-        while let Some((before, after)) = rest.split_once("--") {
-            if before.contains('\'') {
-                break;
+            b'-' => {
+                at = (at..bytes.len()).find(|n| matches!(bytes.get(*n), Some(b'\n' | b'\r'))).unwrap_or(bytes.len())
             }
-            rest = after.find(['\n', '\r']).and_then(|n| after.get(n..)).unwrap_or_default();
+            _ => {}
         }
+        at += 1;
     }
     out
+}
+
+/// Where the quote stands that closes the piece which begins at `at`.
+fn end_of_piece(bytes: &[u8], mut at: usize, escaped: bool) -> usize {
+    while let Some(b) = bytes.get(at) {
+        match b {
+            b'\\' if escaped => at += 2,
+            b'\'' if bytes.get(at + 1) == Some(&b'\'') => at += 2,
+            b'\'' => break,
+            _ => at += 1,
+        }
+    }
+    at
 }
 
 fn bad_escape(span: Span) -> SyntaxError {

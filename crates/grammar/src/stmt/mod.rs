@@ -23,16 +23,47 @@ use dataglot_model::{Command, Read, Sensitive, Span, Statement};
 
 use crate::cursor::{Cursor, Parse};
 use crate::lexer::TokenKind;
-use crate::{ParseCx, Parsed, SyntaxError, select};
+use crate::{Limit, ParseCx, Parsed, SyntaxError, select};
+
+/// A tree of this height is walked on any thread's stack.
+const SHALLOW_HEIGHT: usize = 96;
+/// Stack for one level of a tall tree and for one level of nesting: twice what was measured in a debug
+/// build. Only what is touched is paid for.
+const STACK_BYTES_PER_HEIGHT: usize = 16 << 10;
+const STACK_BYTES_PER_DEPTH: usize = 1 << 20;
 
 /// Parses the one statement in `sql[range]`.
+///
+/// A statement whose query or expression can become a tall tree is read on a thread with a stack for
+/// it: an overflow would end the process.
 pub(crate) fn parse(sql: &str, range: Range<usize>, cx: &ParseCx<'_>) -> Result<Parsed, SyntaxError> {
     let mut c = Cursor::new(sql, range.clone(), cx)?;
-    if c.is_mark(b'(') || ["SELECT", "WITH", "VALUES", "TABLE"].iter().any(|w| c.is(w)) {
-        let (query, parameters) = select::select(sql, range, cx)?;
+    let builds_tree = is_query(&c) || ["CREATE", "ALTER", "EXPLAIN"].iter().any(|w| c.is(w));
+    if !builds_tree || c.height() <= SHALLOW_HEIGHT {
+        return parse_here(&mut c, range);
+    }
+    let depth = cx.limits.depth_max.saturating_mul(STACK_BYTES_PER_DEPTH);
+    let stack = c.height().saturating_mul(STACK_BYTES_PER_HEIGHT).saturating_add(depth);
+    let span = c.peek().span();
+    let work = || parse_here(&mut c, range);
+    let parsed = std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(stack).spawn_scoped(scope, work).ok()?;
+        thread.join().ok()
+    });
+    let too_large = SyntaxError::Limit { limit: Limit::Depth, max: cx.limits.depth_max, span };
+    parsed.unwrap_or(Err(too_large))
+}
+
+fn is_query(c: &Cursor<'_>) -> bool {
+    c.is_mark(b'(') || ["SELECT", "WITH", "VALUES", "TABLE"].iter().any(|w| c.is(w))
+}
+
+fn parse_here(c: &mut Cursor<'_>, range: Range<usize>) -> Result<Parsed, SyntaxError> {
+    if is_query(c) {
+        let (query, parameters) = select::select(c.sql, range, c.cx)?;
         return Ok(Parsed { statement: Statement::Select(query), parameters, notices: Vec::new() });
     }
-    let statement = statement(&mut c)?;
+    let statement = statement(c)?;
     c.expect_end()?;
     Ok(Parsed { statement, parameters: c.parameters(), notices: std::mem::take(&mut c.notices) })
 }
