@@ -7,11 +7,11 @@ use dataglot_model::def::{
     PolicyDef, RoleDef, RowFilterTarget, ViewDef,
 };
 use dataglot_model::{Grantee, Mutation, Name, ObjectRef, Row, RowKey, TableRef};
-use imbl::OrdSet;
+use imbl::{OrdMap, OrdSet};
 
 use super::Image;
 use super::index::{ByGrantee, ByGrantor, ByMember};
-use super::slot::{PolicySlot, SecretSlot, Slot};
+use super::slot::{Hold, PolicySlot, SecretSlot, Slot};
 
 impl Image {
     /// Applies a mutation. Never fails; a row may come before the others of its object.
@@ -100,9 +100,7 @@ impl Image {
     }
 
     fn set_role(&mut self, name: &Name, change: impl FnOnce(&mut Slot<RoleDef>)) {
-        let old = self.roles.get(name).cloned().unwrap_or_default();
-        let mut new = old.clone();
-        change(&mut new);
+        let (old, new) = change_slot(&mut self.roles, name, change);
         let id = |slot: &Slot<RoleDef>| slot.header.as_ref().map(|h| h.id);
         if id(&old) != id(&new) {
             if let Some(id) = id(&old)
@@ -123,17 +121,10 @@ impl Image {
                 self.superusers.insert((id, name.clone()));
             }
         }
-        if new.is_empty() {
-            self.roles.remove(name);
-        } else {
-            self.roles.insert(name.clone(), new);
-        }
     }
 
     fn set_catalog(&mut self, name: &Name, change: impl FnOnce(&mut Slot<CatalogDef>)) {
-        let old = self.catalogs.get(name).cloned().unwrap_or_default();
-        let mut new = old.clone();
-        change(&mut new);
+        let (old, new) = change_slot(&mut self.catalogs, name, change);
         move_owner(&mut self.owned, old.owner(), new.owner(), || ObjectRef::Catalog(name.clone()));
         if !same(&old.def, &new.def) {
             for secret in old.def.iter().flat_map(|def| secrets_of(def)) {
@@ -143,30 +134,16 @@ impl Image {
                 self.secret_users.insert((secret.clone(), name.clone()));
             }
         }
-        if new.is_empty() {
-            self.catalogs.remove(name);
-        } else {
-            self.catalogs.insert(name.clone(), new);
-        }
     }
 
     fn set_secret(&mut self, name: &Name, change: impl FnOnce(&mut SecretSlot)) {
-        let old = self.secrets.get(name).cloned().unwrap_or_default();
-        let mut new = old.clone();
-        change(&mut new);
+        let (old, new) = change_slot(&mut self.secrets, name, change);
         let owner = |slot: &SecretSlot| slot.header.as_ref().and_then(|h| h.owner.clone());
         move_owner(&mut self.owned, owner(&old).as_ref(), owner(&new).as_ref(), || ObjectRef::Secret(name.clone()));
-        if new.is_empty() {
-            self.secrets.remove(name);
-        } else {
-            self.secrets.insert(name.clone(), new);
-        }
     }
 
     fn set_policy(&mut self, name: &Name, change: impl FnOnce(&mut PolicySlot)) {
-        let old = self.policies.get(name).cloned().unwrap_or_default();
-        let mut new = old.clone();
-        change(&mut new);
+        let (old, new) = change_slot(&mut self.policies, name, change);
         let owner = |header: &Option<Arc<Header>>| header.as_ref().and_then(|h| h.owner.clone());
         let [mask, filter] = [ObjectRef::Mask(name.clone()), ObjectRef::RowFilter(name.clone())];
         move_owner(&mut self.owned, owner(&old.mask).as_ref(), owner(&new.mask).as_ref(), || mask);
@@ -185,17 +162,10 @@ impl Image {
                 }
             }
         }
-        if new.is_empty() {
-            self.policies.remove(name);
-        } else {
-            self.policies.insert(name.clone(), new);
-        }
     }
 
     fn set_view(&mut self, name: &TableRef, change: impl FnOnce(&mut Slot<ViewDef>)) {
-        let old = self.views.get(name).cloned().unwrap_or_default();
-        let mut new = old.clone();
-        change(&mut new);
+        let (old, new) = change_slot(&mut self.views, name, change);
         move_owner(&mut self.owned, old.owner(), new.owner(), || ObjectRef::View(name.clone()));
         if !same(&old.def, &new.def) {
             for reference in old.def.iter().flat_map(|def| &def.references) {
@@ -204,11 +174,6 @@ impl Image {
             for reference in new.def.iter().flat_map(|def| &def.references) {
                 self.view_users.insert((reference.table.clone(), name.clone()));
             }
-        }
-        if new.is_empty() {
-            self.views.remove(name);
-        } else {
-            self.views.insert(name.clone(), new);
         }
     }
 
@@ -245,6 +210,25 @@ impl Image {
         }
         self.memberships.insert(key, record);
     }
+}
+
+/// Changes the slot of a name, which is there for as long as it holds something; gives it before and after.
+fn change_slot<K: Ord + Clone, S: Hold>(slots: &mut OrdMap<K, S>, name: &K, change: impl FnOnce(&mut S)) -> (S, S) {
+    if let Some(slot) = slots.get_mut(name) {
+        let old = slot.clone();
+        change(slot);
+        let new = slot.clone();
+        if new.is_empty() {
+            slots.remove(name);
+        }
+        return (old, new);
+    }
+    let mut new = S::default();
+    change(&mut new);
+    if !new.is_empty() {
+        slots.insert(name.clone(), new.clone());
+    }
+    (S::default(), new)
 }
 
 /// `value`, or the last one put if it is equal: a million default roles are one allocation.

@@ -7,6 +7,12 @@ use dataglot_model::{Name, ObjectRef, SecretHash};
 
 use super::{Object, Secret, kind_of_policy};
 
+/// A place for the parts of one object.
+pub(super) trait Hold: Clone + Default {
+    /// Whether no part is there.
+    fn is_empty(&self) -> bool;
+}
+
 /// Header and body of an object; either may be missing.
 pub(super) struct Slot<D> {
     pub(super) header: Option<Arc<Header>>,
@@ -30,10 +36,6 @@ impl<D> Slot<D> {
         Some(Object { header: self.header.as_ref()?, def: self.def.as_ref()? })
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.header.is_none() && self.def.is_none()
-    }
-
     pub(super) fn owner(&self) -> Option<&Name> {
         self.header.as_ref().and_then(|h| h.owner.as_ref())
     }
@@ -51,10 +53,6 @@ impl SecretSlot {
         let header = self.header.as_ref()?;
         let meta = header.secret.as_deref()?;
         Some(Secret { header, meta, envelope: self.envelope.as_ref().map(|(bytes, _)| bytes) })
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.header.is_none() && self.envelope.is_none()
     }
 
     /// Whether header and ciphertext do not fit.
@@ -85,10 +83,6 @@ impl PolicySlot {
         Some(Object { header, def })
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.mask.is_none() && self.filter.is_none() && self.def.is_none()
-    }
-
     /// Whether there is one object and nothing left over.
     pub(super) fn is_whole(&self) -> bool {
         self.object().is_some() && !(self.mask.is_some() && self.filter.is_some())
@@ -101,5 +95,23 @@ impl PolicySlot {
             .as_ref()
             .map_or(self.filter.is_some(), |def| kind_of_policy(def) == dataglot_model::Kind::RowFilter);
         if filter { ObjectRef::RowFilter(name.clone()) } else { ObjectRef::Mask(name.clone()) }
+    }
+}
+
+impl<D> Hold for Slot<D> {
+    fn is_empty(&self) -> bool {
+        self.header.is_none() && self.def.is_none()
+    }
+}
+
+impl Hold for SecretSlot {
+    fn is_empty(&self) -> bool {
+        self.header.is_none() && self.envelope.is_none()
+    }
+}
+
+impl Hold for PolicySlot {
+    fn is_empty(&self) -> bool {
+        self.mask.is_none() && self.filter.is_none() && self.def.is_none()
     }
 }

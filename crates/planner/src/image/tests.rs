@@ -128,3 +128,89 @@ fn entries_stay_small() {
     assert!(size_of::<RoleDef>() <= 72);
     assert!(size_of::<GrantKey>() <= 96);
 }
+
+fn resident_mib() -> usize {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    text.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok()).unwrap_or(0) * 4096 / (1024 * 1024)
+}
+
+/// Prints what a million objects of a kind cost; run it by name, on its own.
+#[test]
+#[ignore = "takes long and prints"]
+fn a_million_objects() {
+    use dataglot_model::def::{
+        GrantRecord, MembershipKey, MembershipOptions, MembershipRecord, ReferenceRole, SecurityMode, ViewDef,
+        ViewReference,
+    };
+    use dataglot_model::{GrantTarget, Grantee, Privilege, PrivilegeSet, TableRef};
+    let mut image = empty();
+    let owner = Name::new("admin").unwrap();
+    let name = |what: &str, i: u64| Name::new(&format!("{what}_{i:07}")).unwrap();
+    let owned = |i: u64| {
+        let mut header = Header::clone(&header(i));
+        header.owner = Some(owner.clone());
+        Arc::new(header)
+    };
+    let mut last = resident_mib();
+    let mut report = |what: &str, count: u64, start: std::time::Instant| {
+        let now = resident_mib();
+        println!(
+            "{what}: {} B each, {:?}",
+            (now - last) * 1024 * 1024 / count as usize,
+            start.elapsed() / count as u32
+        );
+        last = now;
+    };
+    let count = 200_000;
+    let start = std::time::Instant::now();
+    for i in 0..count {
+        image.apply(&Mutation::Put(Row::Header(ObjectRef::Role(name("role", i)), header(i))));
+    }
+    for i in 0..count {
+        image.apply(&Mutation::Put(Row::Role(name("role", i), Arc::new(RoleDef::default()))));
+    }
+    report("role", count, start);
+    let start = std::time::Instant::now();
+    for i in 0..count {
+        let verifier: Option<Arc<str>> = Some(Arc::from(format!("{i:0133}")));
+        image.apply(&Mutation::Put(Row::Header(ObjectRef::Role(name("user", i)), header(count + i))));
+        let def = RoleDef { login: true, verifier, ..RoleDef::default() };
+        image.apply(&Mutation::Put(Row::Role(name("user", i), Arc::new(def))));
+    }
+    report("user", count, start);
+    let start = std::time::Instant::now();
+    for i in 0..count {
+        let key = GrantKey {
+            target: GrantTarget::Object(ObjectRef::Catalog(name("catalog", i / 100))),
+            grantee: Grantee::Role(name("role", i)),
+            grantor: owner.clone(),
+        };
+        let privileges = PrivilegeSet::of(&[Privilege::Usage]);
+        image.apply(&Mutation::Put(Row::Grant(key, Arc::new(GrantRecord { privileges, ..GrantRecord::default() }))));
+    }
+    report("grant", count, start);
+    let start = std::time::Instant::now();
+    for i in 0..count {
+        let key = MembershipKey { role: name("role", i % 1000), member: name("user", i) };
+        let options = MembershipOptions { admin: false, inherit: true, set: true };
+        let by = std::iter::once((owner.clone(), options)).collect();
+        image.apply(&Mutation::Put(Row::Membership(key, Arc::new(MembershipRecord { by, extra: None }))));
+    }
+    report("membership", count, start);
+    let start = std::time::Instant::now();
+    for i in 0..count {
+        let view = TableRef::from_parts(["dataglot", "public", &format!("v_{i:07}")]).unwrap();
+        let table = TableRef::from_parts(["pg", "public", &format!("t_{:05}", i % 10_000)]).unwrap();
+        let def = ViewDef {
+            query: Arc::from(format!("SELECT a, b, c FROM {table} WHERE a > {i}")),
+            references: vec![ViewReference { table, start: 20, end: 37, role: ReferenceRole::Bare }],
+            columns: None,
+            security: SecurityMode::Invoker,
+            options: Default::default(),
+            extra: None,
+        };
+        image.apply(&Mutation::Put(Row::Header(ObjectRef::View(view.clone()), owned(2 * count + i))));
+        image.apply(&Mutation::Put(Row::View(view, Arc::new(def))));
+    }
+    report("view", count, start);
+}
