@@ -1,6 +1,7 @@
 //! The commands that would make an object again, as SHOW CREATE prints them.
 //!
-//! Planned as OR REPLACE or OR ALTER over the same image, such a command changes nothing. What is no part of a
+//! Planned as OR REPLACE or OR ALTER over the same image, such a command changes nothing, but that names in a
+//! view that were bound by a search path are written in full. What is no part of a
 //! definition is left out: passwords, settings of a role, memberships, whether a catalog is enabled.
 
 use dataglot_model::command::{
@@ -13,10 +14,11 @@ use dataglot_model::def::{
     SecretOrigin, ViewDef,
 };
 use dataglot_model::{
-    At, Audience, Command, GrantTarget, Grantee, Name, ObjectRef, Privilege, PrivilegeSet, RemoteName, Sealed, TableRef,
+    At, Audience, Command, DEFAULT_CATALOG, GrantTarget, Grantee, Name, ObjectRef, Privilege, PrivilegeSet, RemoteName,
+    SchemaRef, Sealed, TableRef,
 };
 
-use crate::{Image, options};
+use crate::{Image, options, rename};
 
 /// What SHOW CREATE prints: the whole definition, with its comment. A schema, table or column of a source is
 /// not ours: its comment is all there is. `None`: there is no such object, or nothing makes one (an org).
@@ -164,7 +166,8 @@ fn row_filter(name: &Name, header: &Header, def: &RowFilterDef) -> Command<Seale
 }
 
 fn view(name: &TableRef, header: &Header, def: &ViewDef) -> Command<Sealed> {
-    let ViewDef { query, references, columns, security, options, extra: _ } = def;
+    let portable = rename::rewritten(def, &|table| binds_by_search_path(def, table).then(|| table.clone()));
+    let ViewDef { query, references, columns, security, options, extra: _ } = portable.as_ref().unwrap_or(def);
     Command::CreateView(CreateView {
         name: At::nowhere(name.clone()),
         on_existing: OnExisting::Error,
@@ -173,6 +176,22 @@ fn view(name: &TableRef, header: &Header, def: &ViewDef) -> Command<Sealed> {
         security: Some(*security),
         options: entries(options),
         query: At::nowhere(ViewQuery { text: query.clone(), references: references.clone() }),
+    })
+}
+
+/// Whether the view's text names `table` in a form that means it only under the search path that the view
+/// was created with. Such a name is printed in full, so that the statement means the same anywhere.
+fn binds_by_search_path(def: &ViewDef, table: &TableRef) -> bool {
+    def.references.iter().filter(|reference| reference.table == *table).any(|reference| {
+        let range = usize::try_from(reference.start).ok().zip(usize::try_from(reference.end).ok());
+        let written = range.and_then(|(start, end)| def.query.get(start..end)).unwrap_or_default();
+        // A dot between an even number of quotes is one between parts.
+        let dots = written.split('"').step_by(2).map(|bare| bare.matches('.').count()).sum::<usize>();
+        match dots {
+            0 => table.schema() != SchemaRef::default_schema(),
+            1 => table.catalog().as_str() != DEFAULT_CATALOG,
+            _ => false,
+        }
     })
 }
 

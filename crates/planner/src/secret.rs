@@ -100,7 +100,7 @@ fn set_value(draft: &mut Draft<'_>, name: &At<Name>, value: &At<SecretValue<Seal
             SecretOrigin::Sealed(*hash)
         }
         SecretValue::Value(Sealed::Unchanged { seen }) => {
-            if *seen != present || present.is_none() || draft.image.is_unreadable(name) {
+            if *seen != present || present.is_none() {
                 return stale();
             }
             return Ok(());

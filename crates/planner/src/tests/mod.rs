@@ -3,6 +3,7 @@
 
 mod catalog;
 mod comment;
+mod dependency;
 mod drop;
 mod mask;
 mod org;
