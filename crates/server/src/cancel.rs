@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -42,7 +42,7 @@ impl Key {
 /// The sessions that can be cancelled.
 #[derive(Default)]
 pub(crate) struct Registry {
-    last: AtomicI32,
+    last: AtomicU32,
     sessions: Mutex<HashMap<i32, Option<(Key, CancelHandle)>>>,
 }
 
@@ -61,7 +61,9 @@ impl Registry {
     pub(crate) fn reserve(self: &Arc<Self>) -> Registration {
         let mut sessions = self.sessions();
         loop {
-            let process = self.last.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+            let next = self.last.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+            // Positive ones only, round and round.
+            let process = i32::try_from(next & i32::MAX.cast_unsigned()).unwrap_or_default();
             if process > 0 && !sessions.contains_key(&process) {
                 sessions.insert(process, None);
                 return Registration { registry: Arc::clone(self), process };
@@ -155,7 +157,7 @@ mod tests {
         assert!(first.process() > 0 && first.process() != second.process());
         drop(first);
         assert_eq!(registry.sessions().len(), 1);
-        registry.last.store(i32::MAX, Ordering::Relaxed);
+        registry.last.store(i32::MAX.cast_unsigned(), Ordering::Relaxed);
         assert!(registry.reserve().process() > 0);
     }
 
