@@ -194,7 +194,7 @@ impl Session {
 }
 
 /// COMMIT or ROLLBACK outside of a block: a warning, and with AND CHAIN an error.
-fn without_block(tag: &str, chain: bool) -> Result<Outcome, SessionError> {
+fn without_block(tag: &'static str, chain: bool) -> Result<Outcome, SessionError> {
     if chain {
         let message = format!("{tag} AND CHAIN can only be used in transaction blocks");
         return Err(SessionError::new(SqlState::NoActiveTransaction, message));

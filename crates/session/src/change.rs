@@ -47,7 +47,7 @@ impl Session {
         let notices = self.with_noop_notice(plan.notices.clone(), plan.mutations.is_empty());
         let transaction = self.transaction.as_mut().ok_or_else(|| SessionError::bug("no transaction"))?;
         transaction.push(&actor, sql, (command, password), has_credential, plan, after)?;
-        Ok(Outcome { notices, rows: None, tag: tag.to_owned() })
+        Ok(Outcome { notices, rows: None, tag: tag.into() })
     }
 
     /// Hands a command to the committer as it is: it alone is a transaction.
@@ -120,7 +120,7 @@ impl Session {
     fn told(&self, answer: Answer) -> Outcome {
         match answer {
             Answer::Done { tag, notices, changed } => {
-                Outcome { notices: self.with_noop_notice(notices, !changed), rows: None, tag: tag.to_owned() }
+                Outcome { notices: self.with_noop_notice(notices, !changed), rows: None, tag: tag.into() }
             }
             Answer::AsPlanned => Outcome::tag("COMMIT"),
         }

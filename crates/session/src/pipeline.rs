@@ -6,6 +6,7 @@
 //! Before the first statement that touches more (COMMIT, SET, LISTEN, …) the rest of the text is read
 //! ahead.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -26,15 +27,15 @@ const STATEMENTS_PER_TURN: usize = 64;
 pub(crate) struct Outcome {
     pub(crate) notices: Vec<Notice>,
     pub(crate) rows: Option<Rows>,
-    pub(crate) tag: String,
+    pub(crate) tag: Cow<'static, str>,
 }
 
 impl Outcome {
-    pub(crate) fn tag(tag: impl Into<String>) -> Self {
+    pub(crate) fn tag(tag: impl Into<Cow<'static, str>>) -> Self {
         Outcome { notices: Vec::new(), rows: None, tag: tag.into() }
     }
 
-    pub(crate) fn rows(tag: impl Into<String>, rows: Rows) -> Self {
+    pub(crate) fn rows(tag: impl Into<Cow<'static, str>>, rows: Rows) -> Self {
         Outcome { notices: Vec::new(), rows: Some(rows), tag: tag.into() }
     }
 }
@@ -126,7 +127,7 @@ impl Session {
         send_rows(rows, out);
         let notices = self.end_implicit().await?;
         self.say(notices, out);
-        out.send(Response::Complete(tag));
+        out.send(Response::Complete(tag.into_owned()));
         Ok(())
     }
 
@@ -185,7 +186,7 @@ impl Session {
             let notices = self.end_implicit().await?;
             self.say(notices, held);
         }
-        held.send(Response::Complete(tag));
+        held.complete(tag);
         Ok(())
     }
 
@@ -272,13 +273,26 @@ impl Session {
 
 /// Answers that may still turn out never to have been given.
 struct Held<'a> {
-    back: Option<Vec<Response>>,
+    back: Option<Vec<HeldAnswer>>,
     out: &'a mut dyn Sink,
+}
+
+/// One of them. A script has a hundred thousand tags and hardly anything else: they have to be small.
+enum HeldAnswer {
+    Tag(Cow<'static, str>),
+    Other(Box<Response>),
 }
 
 impl Held<'_> {
     fn is_holding(&self) -> bool {
         self.back.is_some()
+    }
+
+    fn complete(&mut self, tag: Cow<'static, str>) {
+        match &mut self.back {
+            Some(back) => back.push(HeldAnswer::Tag(tag)),
+            None => self.out.send(Response::Complete(tag.into_owned())),
+        }
     }
 
     fn drop_all(&mut self) {
@@ -287,8 +301,11 @@ impl Held<'_> {
 
     /// What was held back is sent, and nothing is held back any more.
     fn release(&mut self) {
-        for response in self.back.take().into_iter().flatten() {
-            self.out.send(response);
+        for answer in self.back.take().into_iter().flatten() {
+            self.out.send(match answer {
+                HeldAnswer::Tag(tag) => Response::Complete(tag.into_owned()),
+                HeldAnswer::Other(response) => *response,
+            });
         }
     }
 }
@@ -296,7 +313,7 @@ impl Held<'_> {
 impl Sink for Held<'_> {
     fn send(&mut self, response: Response) {
         match &mut self.back {
-            Some(back) => back.push(response),
+            Some(back) => back.push(HeldAnswer::Other(Box::new(response))),
             None => self.out.send(response),
         }
     }

@@ -4,6 +4,7 @@
 //! one transaction. The text of a prepared statement and the values of a portal may hold credentials,
 //! so both are kept as such and wiped when they go.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -62,7 +63,7 @@ struct Left {
     formats: Vec<i16>,
     rows: VecDeque<Vec<Value>>,
     has_rows: bool,
-    tag: String,
+    tag: Cow<'static, str>,
 }
 
 impl Prepared {
@@ -337,7 +338,7 @@ impl Session {
             };
             // COMMIT and its kin have closed the portal that they came by.
             let Ok(portal) = self.prepared.portal(name) else {
-                out.send(Response::Complete(left.tag));
+                out.send(Response::Complete(left.tag.into_owned()));
                 return Ok(());
             };
             portal.answer = Some(left);
@@ -355,7 +356,7 @@ impl Session {
         if left.has_rows && sent == most {
             out.send(Response::PortalSuspended);
         } else {
-            let tag = if left.tag.starts_with("SELECT ") { format!("SELECT {sent}") } else { left.tag.clone() };
+            let tag = if left.tag.starts_with("SELECT ") { format!("SELECT {sent}") } else { left.tag.to_string() };
             out.send(Response::Complete(tag));
         }
         Ok(())

@@ -43,7 +43,7 @@ impl Session {
                 let step = StepRef { command: &sealed.command, password: sealed.password.as_ref() };
                 let (plan, _) = plan_step(&image, &actor, now, &step).map_err(|r| r.error)?;
                 let rows = show::explain::rows(format, &plan.mutations);
-                Ok(Outcome { notices: plan.notices, rows: Some(rows), tag: "EXPLAIN".to_owned() })
+                Ok(Outcome { notices: plan.notices, rows: Some(rows), tag: "EXPLAIN".into() })
             }
         }
     }

@@ -91,6 +91,8 @@ pub struct Session {
     pub(crate) deadline: Option<Instant>,
     /// Reported settings, as the client was told last.
     announced: Vec<(&'static str, String)>,
+    /// What those depend on, as it was then.
+    announced_for: Option<(Settings, Arc<Actor>, bool)>,
     welcome: Vec<Notice>,
     ended: Option<Report>,
     _connection: Connection,
@@ -151,6 +153,7 @@ impl Session {
             cancel: CancelHandle::default(),
             deadline: None,
             announced: Vec::new(),
+            announced_for: None,
             welcome,
             ended: None,
             _connection: connection,
@@ -212,17 +215,26 @@ impl Session {
     /// Sends the reported settings whose value has changed since the client was told.
     pub(crate) async fn announce(&mut self, out: &mut dyn Sink) {
         let Ok(Some(newest)) = self.engine.image(&self.org).await else { return };
-        let now = self.reported(&newest.0);
+        let image = self.transaction.as_ref().and_then(Transaction::image).unwrap_or(&newest.0);
+        let actor = Arc::clone(&self.scoped.identity.current().actor);
+        let superuser = is_superuser(image, &actor);
+        let is_as_before = self.announced_for.as_ref().is_some_and(|(settings, role, was)| {
+            settings.is_same(&self.scoped.settings) && Arc::ptr_eq(role, &actor) && *was == superuser
+        });
+        if is_as_before {
+            return;
+        }
+        let now = self.reported(image);
         for (name, value) in &now {
             if !self.announced.iter().any(|(n, v)| n == name && v == value) {
                 out.send(Response::ParameterStatus((*name).to_owned(), value.clone()));
             }
         }
         self.announced = now;
+        self.announced_for = Some((self.scoped.settings.clone(), actor, superuser));
     }
 
     fn reported(&self, image: &Image) -> Vec<(&'static str, String)> {
-        let image = self.transaction.as_ref().and_then(Transaction::image).unwrap_or(image);
         settings::all()
             .iter()
             .filter(|s| s.reported)

@@ -133,11 +133,17 @@ impl Settings {
         }
     }
 
+    /// Whether nothing was set between the two. May say no where it was set to the same value.
+    pub(crate) fn is_same(&self, other: &Settings) -> bool {
+        Arc::ptr_eq(&self.layers, &other.layers)
+    }
+
     /// The value of a setting. `None`: there is no such setting.
     pub(crate) fn get(&self, name: &str) -> Option<Cow<'_, str>> {
-        let key = name.to_ascii_lowercase();
+        let is_lower = !name.bytes().any(|b| b.is_ascii_uppercase());
+        let key = if is_lower { Cow::Borrowed(name) } else { Cow::Owned(name.to_ascii_lowercase()) };
         let Layers { session, local, .. } = &*self.layers;
-        match local.get(&key).or_else(|| session.get(&key)) {
+        match local.get(&*key).or_else(|| session.get(&*key)) {
             Some(value) => Some(Cow::Borrowed(value.as_str())),
             None => self.initial_of(&key),
         }
