@@ -24,6 +24,9 @@ const TEST_KEY: &str = "c5ee6f8eec6e9d738c3eb41760b0aa48b41de11cccd0e5f6033c5548
 /// 2031-02-03 04:05:06 UTC, in microseconds.
 const TEST_TIME: i64 = 1_927_857_906_000_000;
 
+/// What every credential in a golden file starts with, in whatever case. It must come out nowhere.
+const CANARY: &str = "canary-";
+
 /// Where a case's state is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "named as the backends are")]
@@ -144,6 +147,22 @@ impl Rig {
         engine.shutdown();
         drop((engine, store));
         drop(runtime);
+    }
+
+    /// Stops the server and looks for a canary in the bytes that it left behind.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn holds_canary(&mut self) -> RunResult<bool> {
+        self.stop();
+        for entry in std::fs::read_dir(self.directory.path())? {
+            let mut bytes = std::fs::read(entry?.path())?;
+            bytes.make_ascii_lowercase();
+            if bytes.windows(CANARY.len()).any(|window| window == CANARY.as_bytes()) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Stops the server and starts another over the same store.
@@ -290,7 +309,13 @@ pub fn run(case: &Case, backend: Backend) -> RunResult<Case> {
                 }
             }
         };
+        if expected.to_lowercase().contains(CANARY) {
+            return Err(format!("a canary got out:\n{expected}").into());
+        }
         blocks.push(Block { expected: transcript::steady(&expected), ..block.clone() });
+    }
+    if rig.holds_canary()? {
+        return Err("a canary is in the bytes of the store".into());
     }
     Ok(Case { preamble: case.preamble.clone(), blocks })
 }

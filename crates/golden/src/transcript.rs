@@ -67,7 +67,16 @@ fn said(out: &mut String, fields: &Fields, sql: &str) {
     if let Some(position) = fields.position {
         let rest: String = sql.chars().skip(position.saturating_sub(1)).take(24).collect();
         let shown = rest.lines().next().unwrap_or_default();
-        line(out, &format!("  AT {position}: {}", if shown.is_empty() { "(end)" } else { shown }));
+        // Literals stay out, so that a file in which one appears shows a leak.
+        let bare = shown.split(['\'', '"', '$']).next().unwrap_or_default();
+        let literal = if bare.len() < shown.len() { "'…'" } else { "" };
+        line(
+            out,
+            &format!(
+                "  AT {position}: {}",
+                if shown.is_empty() { "(end)".to_owned() } else { format!("{bare}{literal}") }
+            ),
+        );
     }
 }
 

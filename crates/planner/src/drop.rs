@@ -209,6 +209,8 @@ fn drop_roles(draft: &mut Draft<'_>, roles: &[At<ObjectRef>], cascade: bool) -> 
             let mut list = owned;
             list.extend(mentions_of(&draft.image, name, &dropped));
             if !list.is_empty() {
+                // Memberships alone are no obstacle; where there is one, the list names all that rests on the role.
+                list.extend(memberships_of(&draft.image, name));
                 let hint = "Use REASSIGN OWNED and DROP OWNED first, or DROP ROLE ... CASCADE.";
                 return Err(still_needed(name, list, hint));
             }
@@ -280,13 +282,11 @@ pub(crate) fn grant_text(key: &GrantKey) -> String {
 /// Takes a role out of grants and audiences; its memberships go with it. Says what goes.
 fn cut_loose(draft: &mut Draft<'_>, name: &Name, dropped: &BTreeSet<Name>) -> Vec<String> {
     let image = &draft.image;
-    let of = image.roles_of(name).map(|(key, _)| membership_text(&key.role, &key.member));
-    let within = image.members_of(name).map(|(key, _)| membership_text(&key.role, &key.member));
     let granted = image
         .memberships_by(name)
         .filter(|key| key.role != *name && key.member != *name && !dropped.contains(&key.role))
         .map(|key| format!("grant of {}", membership_text(&key.role, &key.member)));
-    let mut lines: Vec<String> = of.chain(within).chain(granted).collect();
+    let mut lines: Vec<String> = memberships_of(image, name).chain(granted).collect();
     let policies: Vec<Name> = image.policies_naming(name).cloned().collect();
     lines.extend(grant::drop_grants_naming_role(draft, name).iter().map(grant_text));
     for policy in policies {
@@ -302,6 +302,12 @@ fn cut_loose(draft: &mut Draft<'_>, name: &Name, dropped: &BTreeSet<Name>) -> Ve
         });
     }
     lines
+}
+
+/// The memberships of the role and in it, in words.
+fn memberships_of(image: &Image, name: &Name) -> impl Iterator<Item = String> {
+    let of = image.roles_of(name).map(|(key, _)| membership_text(&key.role, &key.member));
+    of.chain(image.members_of(name).map(|(key, _)| membership_text(&key.role, &key.member)))
 }
 
 /// The policies that hide less once `name` is taken out of their TO: masks, and filters whose others see all
