@@ -388,12 +388,22 @@ impl<'a> Cursor<'a> {
         Ok(self.role_spec()?.map(GranteeSpec::Role))
     }
 
-    /// USER, ROLE or GROUP before a role's name says nothing that the name does not.
+    /// USER, ROLE or GROUP before a role's name says nothing that the name does not. ROLE may be a name
+    /// itself: it is one where a clause follows and no name.
     pub(crate) fn skip_role_word(&mut self) {
-        let names_follow =
-            matches!(self.peek_nth(1).kind, TokenKind::Word | TokenKind::QuotedIdent | TokenKind::UnicodeIdent);
-        let separated = ["TO", "FROM", "WITH", "GRANTED", "CASCADE", "RESTRICT"].iter().any(|w| self.nth_is(1, w));
-        if self.is("USER") || (names_follow && !separated && (self.is("ROLE") || self.is("GROUP"))) {
+        const CLAUSES: &[&str] =
+            &["GRANTED", "CASCADE", "RESTRICT", "PRIORITY", "COMMENT", "ENABLE", "DISABLE", "LIKE", "PASSWORD"];
+        let next = self.peek_nth(1);
+        let name_follows = match next.kind {
+            TokenKind::QuotedIdent | TokenKind::UnicodeIdent => true,
+            TokenKind::Word => {
+                ["CURRENT_USER", "CURRENT_ROLE", "SESSION_USER"].iter().any(|w| next.is(self.sql, w))
+                    || !(is_reserved(&literal::folded(next.text(self.sql)))
+                        || CLAUSES.iter().any(|w| next.is(self.sql, w)))
+            }
+            _ => false,
+        };
+        if self.is("USER") || self.is("GROUP") || (name_follows && self.is("ROLE")) {
             self.at += 1;
         }
     }
@@ -443,6 +453,15 @@ impl<'a> Cursor<'a> {
             },
         };
         Ok(Some(At::new(given, token.span())))
+    }
+
+    /// Whether what stood at `span` is a placeholder whose value comes later.
+    pub(crate) fn is_later(&self, span: Span) -> bool {
+        // Nothing else begins so: the tag of a dollar-quoted string has no digit first.
+        let mut bytes = self.sql.as_bytes().iter().skip(span.start as usize).copied();
+        matches!(self.cx.parameters, Parameters::Describe)
+            && bytes.next() == Some(b'$')
+            && bytes.next().is_some_and(|b| b.is_ascii_digit())
     }
 
     /// A string literal or placeholder.

@@ -12,6 +12,7 @@ use serde_json::Value;
 use crate::SyntaxError;
 use crate::cursor::{Cursor, Given, Parse};
 use crate::lexer::TokenKind;
+use crate::literal::is_string;
 
 /// `"(" [ key "=" value {"," key "=" value} ] ")"`
 pub(crate) fn entries(c: &mut Cursor<'_>) -> Parse<Vec<OptionEntry>> {
@@ -102,13 +103,18 @@ pub(crate) fn value(c: &mut Cursor<'_>) -> Parse<At<OptionValue>> {
         TokenKind::Integer | TokenKind::Decimal | TokenKind::Operator => number(c)?,
         TokenKind::Punctuation(b'[' | b'{') => OptionValue::Json(json(c)?),
         TokenKind::Word if c.is("SECRET") => secret(c)?,
-        TokenKind::Word if c.is("ENV") && c.peek_nth(1).kind == TokenKind::String => {
+        TokenKind::Word
+            if c.is("ENV") && (is_string(c.peek_nth(1).kind) || c.peek_nth(1).kind == TokenKind::Parameter) =>
+        {
             c.bump();
-            OptionValue::Env(c.string()?.value)
+            OptionValue::Env(c.text()?.value)
         }
         TokenKind::Word if c.is("JSON") && !matches!(c.peek_nth(1).kind, TokenKind::Punctuation(_)) => {
             c.bump();
             let text = c.text()?;
+            if c.is_later(text.span) {
+                return Ok(At::new(OptionValue::Json(Value::Null), text.span));
+            }
             let value = serde_json::from_str(&text).map_err(|_| {
                 SyntaxError::invalid(SqlState::InvalidParameterValue, "value is not valid JSON", text.span)
             })?;
@@ -240,8 +246,8 @@ pub(crate) fn refuse_credential(object: &str, connector: Option<Connector>, entr
     };
     let refused = match &entry.value.value {
         OptionValue::Secret { .. } | OptionValue::Env(_) => false,
-        OptionValue::Text(text) => takes_credential || holds_password(text),
-        OptionValue::Json(json) => takes_credential || holds_password(&json.to_string()),
+        OptionValue::Text(text) => takes_credential || holds_password(text) || text_holds_credential(text),
+        OptionValue::Json(json) => takes_credential || json_holds_credential(json),
         OptionValue::Integer(_) | OptionValue::Decimal(_) | OptionValue::Boolean(_) => takes_credential,
     };
     if refused {
@@ -249,4 +255,47 @@ pub(crate) fn refuse_credential(object: &str, connector: Option<Connector>, entr
         return Err(SyntaxError::InlineCredential { key, object, span: entry.value.span });
     }
     Ok(())
+}
+
+/// A text that an option of type JSON would read as JSON.
+fn text_holds_credential(text: &str) -> bool {
+    text.trim_start().starts_with(['[', '{'])
+        && serde_json::from_str(text).is_ok_and(|value: Value| json_holds_credential(&value))
+}
+
+/// Whether a field that is called like a credential has a value, or a text in it holds a password.
+fn json_holds_credential(value: &Value) -> bool {
+    match value {
+        Value::String(text) => holds_password(text),
+        Value::Array(items) => items.iter().any(json_holds_credential),
+        Value::Object(fields) => fields.iter().any(|(key, value)| {
+            let filled = match value {
+                Value::String(text) => !text.is_empty(),
+                Value::Number(_) => true,
+                Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => false,
+            };
+            (filled && names_credential(key)) || json_holds_credential(value)
+        }),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+/// Keys under which a credential stands inside JSON: those of the connectors, and headers of HTTP.
+fn names_credential(key: &str) -> bool {
+    const KEYS: &[&str] = &[
+        "access_token",
+        "apikey",
+        "authorization",
+        "cookie",
+        "passwd",
+        "proxy_authorization",
+        "pwd",
+        "refresh_token",
+        "sas_token",
+        "secret",
+        "secret_key",
+        "x_api_key",
+    ];
+    let key = key.to_ascii_lowercase().replace('-', "_");
+    KEYS.contains(&key.as_str()) || Connector::any_takes_credential(&key)
 }

@@ -1,6 +1,8 @@
 //! Texts that nobody means: they end in an error, quickly, without a panic, and without a word of what
 //! stood in their literals.
 
+#![allow(clippy::expect_used, reason = "a panic is a failed test")]
+
 use dataglot_grammar::{Limits, Parameters, ParseCx, SyntaxError, parse, split};
 use dataglot_model::{Problem, Report, SchemaRef};
 use proptest::prelude::*;

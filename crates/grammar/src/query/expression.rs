@@ -2,9 +2,10 @@
 
 use dataglot_model::{Span, SqlState};
 use sqlparser::ast::{Expr, Function, FunctionArguments, Ident, ObjectName, ObjectNamePart, Query, Spanned};
+use sqlparser::keywords::Keyword;
 
 use super::functions::{is_aggregate, is_volatile};
-use super::source::{Source, ident_text};
+use super::source::{Source, ident_text, keyword};
 use super::walk::{ExprVisitor, walk_expr};
 use crate::SyntaxError;
 
@@ -32,8 +33,22 @@ impl ExpressionUse {
 /// Refuses what may not stand in such an expression.
 pub(super) fn check(source: &Source<'_>, what: ExpressionUse) -> Result<(), SyntaxError> {
     source.refuse_parameters(what.place())?;
+    // sqlparser takes the word for a column and says that what follows is wrong.
+    if let Some(first) = source.first()
+        && matches!(keyword(first), Some(Keyword::SELECT | Keyword::WITH | Keyword::VALUES))
+    {
+        return Err(subquery(what, source.span_between(first.span.start, first.span.end)));
+    }
     let expr = source.parse(|parser| parser.parse_expr())?;
     walk_expr(&mut Checker { source, what }, &expr)
+}
+
+fn subquery(what: ExpressionUse, span: Span) -> SyntaxError {
+    SyntaxError::unsupported(
+        format!("a subquery in {}", what.place()),
+        "Say it with the columns of the row alone, or put the query into a view.",
+        span,
+    )
 }
 
 struct Checker<'a> {
@@ -51,11 +66,7 @@ impl Checker<'_> {
 impl ExprVisitor for Checker<'_> {
     fn query(&mut self, query: &Query) -> Result<(), SyntaxError> {
         let span = query.span();
-        Err(SyntaxError::unsupported(
-            format!("a subquery in {}", self.what.place()),
-            "Say it with the columns of the row alone, or put the query into a view.",
-            self.source.span_between(span.start, span.end),
-        ))
+        Err(subquery(self.what, self.source.span_between(span.start, span.end)))
     }
 
     fn table(&mut self, name: &ObjectName) -> Result<(), SyntaxError> {

@@ -1,11 +1,13 @@
 //! `CREATE`, `ALTER CATALOG`.
 
+use std::borrow::Cow;
+
 use dataglot_model::command::{
     AlterCatalog, CatalogAction, CreateCatalog, OnExisting, OptionChange, OptionEntry, ValidateMode,
 };
 use dataglot_model::connector::{Connector, nearest};
 use dataglot_model::def::OptionValue;
-use dataglot_model::{At, Name, SqlState};
+use dataglot_model::{At, Name, Span, SqlState};
 
 use super::{if_exists, if_not_exists, if_version, no_tags, once, set_comment};
 use crate::SyntaxError;
@@ -54,12 +56,16 @@ pub(super) fn create(c: &mut Cursor<'_>, or: OnExisting) -> Parse<CreateCatalog>
                 entry.value.span,
             ));
         };
-        connector = Some(known(kind, entry.value.span)?);
+        connector = Some(if c.is_later(entry.value.span) {
+            At::new(Connector::Mock, entry.value.span)
+        } else {
+            known(kind, "connector does not exist".into(), entry.value.span)?
+        });
     }
     let Some(connector) = connector else {
         return Err(c.unexpected().with_hint("Name the connector: CREATE CATALOG name USING postgres WITH (...)."));
     };
-    let entries = compatible(entries)?;
+    let entries = compatible(c, entries)?;
     refuse_credentials(name.as_str(), Some(connector.value), &entries)?;
     Ok(CreateCatalog {
         name,
@@ -73,11 +79,16 @@ pub(super) fn create(c: &mut Cursor<'_>, or: OnExisting) -> Parse<CreateCatalog>
 }
 
 fn connector_name(c: &mut Cursor<'_>) -> Parse<At<Connector>> {
-    let word = if c.is_string() { c.string()? } else { c.ident()? };
-    known(&word.value, word.span)
+    if c.is_string() {
+        let text = c.string()?;
+        return known(&text, "connector does not exist".into(), text.span);
+    }
+    let word = c.ident()?;
+    let message = format!("connector \"{}\" does not exist", word.value);
+    known(&word, message.into(), word.span)
 }
 
-fn known(word: &str, span: dataglot_model::Span) -> Parse<At<Connector>> {
+fn known(word: &str, message: Cow<'static, str>, span: Span) -> Parse<At<Connector>> {
     if let Some(connector) = Connector::from_name(word) {
         return Ok(At::new(connector, span));
     }
@@ -86,7 +97,7 @@ fn known(word: &str, span: dataglot_model::Span) -> Parse<At<Connector>> {
         Some(near) => format!("Perhaps you meant \"{near}\"."),
         None => format!("The connectors are: {}.", all.join(", ")),
     };
-    Err(SyntaxError::invalid(SqlState::UndefinedObject, "connector does not exist", span).with_hint(hint))
+    Err(SyntaxError::invalid(SqlState::UndefinedObject, message, span).with_hint(hint))
 }
 
 fn validate_mode(c: &mut Cursor<'_>) -> Parse<ValidateMode> {
@@ -103,7 +114,7 @@ fn validate_mode(c: &mut Cursor<'_>) -> Parse<ValidateMode> {
 }
 
 /// `dsn_secret = 's'` is `dsn = SECRET s`, `dsn_env = 'V'` is `dsn = ENV 'V'`: the older form.
-fn compatible(entries: Vec<OptionEntry>) -> Parse<Vec<OptionEntry>> {
+fn compatible(c: &Cursor<'_>, entries: Vec<OptionEntry>) -> Parse<Vec<OptionEntry>> {
     let mut dsn = 0;
     let mut out = Vec::with_capacity(entries.len());
     for OptionEntry { key, value } in entries {
@@ -115,6 +126,7 @@ fn compatible(entries: Vec<OptionEntry>) -> Parse<Vec<OptionEntry>> {
         }
         let value = match (lower.as_str(), &value.value) {
             ("dsn_secret", OptionValue::Text(text)) => {
+                let text = if c.is_later(value.span) { "later" } else { text };
                 let name = crate::cursor::named(Name::new(text), value.span)?;
                 name.map(|name| OptionValue::Secret { name, as_file: false })
             }
@@ -142,7 +154,8 @@ fn action(c: &mut Cursor<'_>, object: &str) -> Parse<CatalogAction> {
         if let Some(comment) = set_comment(c)? {
             return Ok(CatalogAction::Comment(comment));
         }
-        let entries = compatible(options::entries(c)?)?;
+        let entries = options::entries(c)?;
+        let entries = compatible(c, entries)?;
         refuse_credentials(object, None, &entries)?;
         return Ok(CatalogAction::Set(entries));
     }
@@ -159,7 +172,8 @@ fn action(c: &mut Cursor<'_>, object: &str) -> Parse<CatalogAction> {
         return Ok(CatalogAction::Options(changes));
     }
     if c.accept(&["WITH"]) {
-        let entries = compatible(options::entries(c)?)?;
+        let entries = options::entries(c)?;
+        let entries = compatible(c, entries)?;
         refuse_credentials(object, None, &entries)?;
         return Ok(CatalogAction::Replace(entries));
     }

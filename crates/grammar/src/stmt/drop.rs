@@ -118,6 +118,7 @@ pub(super) fn kind(c: &mut Cursor<'_>) -> Parse<Kind> {
 pub(super) fn comment(c: &mut Cursor<'_>) -> Parse<Comment> {
     let on_missing = if_exists(c);
     c.expect(&["ON"])?;
+    unsupported::comment(c)?;
     let kind = kind(c)?;
     let object = object(c, kind)?;
     c.expect(&["IS"])?;

@@ -135,10 +135,14 @@ fn privilege(c: &mut Cursor<'_>) -> Parse<At<PrivilegeItem>> {
 pub(super) fn targets(c: &mut Cursor<'_>) -> Parse<Vec<At<GrantTarget>>> {
     let start = c.peek();
     let at = |c: &Cursor<'_>, target| vec![At::new(target, c.since(start.start))];
-    if c.accept(&["SYSTEM"]) {
+    // A table may be called `system` or `future`.
+    if c.is("SYSTEM") && c.peek_nth(1).kind != TokenKind::Punctuation(b'.') {
+        c.bump();
         return Ok(at(c, GrantTarget::System));
     }
-    if let Some(word) = c.accept_one(&["ALL", "FUTURE"]) {
+    let pattern_follows = ["TABLES", "VIEWS", "SCHEMAS"].iter().any(|w| c.nth_is(1, w));
+    let words: &[&str] = if pattern_follows { &["ALL", "FUTURE"] } else { &["ALL"] };
+    if let Some(word) = c.accept_one(words) {
         let future = word == "FUTURE";
         if !future && c.accept(&["CATALOGS"]) {
             return Ok(at(c, GrantTarget::AllCatalogs));
@@ -197,6 +201,15 @@ pub(super) fn targets(c: &mut Cursor<'_>) -> Parse<Vec<At<GrantTarget>>> {
 /// Each privilege has to fit each target.
 fn check(privileges: &Privileges, targets: &[At<GrantTarget>]) -> Parse<()> {
     let Privileges::List(list) = privileges else { return Ok(()) };
+    let has_columns = |target: &At<GrantTarget>| {
+        matches!(target.value, GrantTarget::Object(ObjectRef::Table(_) | ObjectRef::View(_)))
+    };
+    if let Some(item) = list.iter().find(|item| !item.columns.is_empty())
+        && targets.iter().any(|t| !has_columns(t) && t.class().is_some_and(|c| c.all().contains(item.privilege)))
+    {
+        let message = "column privileges are only valid for a table or view that is named";
+        return Err(SyntaxError::invalid(SqlState::InvalidGrantOperation, message, item.span));
+    }
     for class in targets.iter().filter_map(|target| target.class()) {
         for item in list {
             if !class.all().contains(item.privilege) {

@@ -128,8 +128,10 @@ fn with(c: &mut Cursor<'_>) -> Parse<MaskFunction> {
     for entry in options::entries(c)? {
         let (key, span) = (entry.key.to_ascii_lowercase(), entry.value.span);
         match (key.as_str(), entry.value.value) {
+            ("type", OptionValue::Text(_)) if c.is_later(span) => kind = Some(At::new("later".to_owned(), span)),
             ("type", OptionValue::Text(text)) => kind = Some(At::new(text.to_ascii_lowercase(), span)),
             ("type", _) => return Err(invalid("option \"type\" takes a text".to_owned(), span).with_hint(TYPES)),
+            ("keep", _) if c.is_later(span) => keep = Some(At::new(0, entry.key.span)),
             ("keep", value) => {
                 let count = match value {
                     OptionValue::Integer(n) => u32::try_from(n).ok(),
@@ -155,6 +157,9 @@ fn with(c: &mut Cursor<'_>) -> Parse<MaskFunction> {
     let Some(kind) = kind else {
         return Err(invalid("option \"type\" is required".to_owned(), open).with_hint(TYPES));
     };
+    if kind.as_str() == "later" && c.is_later(kind.span) {
+        return Ok(MaskFunction::Redact);
+    }
     let missing = |key: &str| invalid(format!("option \"{key}\" is required for this type of mask"), kind.span);
     let function = match kind.as_str() {
         "redact" => MaskFunction::Redact,

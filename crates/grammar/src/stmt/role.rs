@@ -40,7 +40,7 @@ pub(super) fn create(c: &mut Cursor<'_>, or: OnExisting, user: bool, at: Span) -
         on_existing,
         attributes,
         in_roles: in_roles.unwrap_or_default(),
-        members: members.unwrap_or_default(),
+        members,
         admins: admins.unwrap_or_default(),
         comment,
     })
@@ -53,7 +53,9 @@ type Roles = Vec<At<dataglot_model::command::RoleSpec>>;
 struct Clauses {
     attributes: RoleAttributes<Sensitive>,
     in_roles: Option<Roles>,
-    members: Option<Roles>,
+    members: Roles,
+    by_role: Option<()>,
+    by_user: Option<()>,
     admins: Option<Roles>,
     comment: Option<String>,
     createdb: bool,
@@ -110,15 +112,24 @@ impl Clauses {
             let roles = c.role_list()?;
             return once(&mut self.in_roles, roles, span);
         }
-        if creating && c.accept_one(&["ROLE", "USER"]).is_some() {
-            // PostgreSQL takes both words for the same clause.
+        if creating && let Some(word) = c.accept_one(&["ROLE", "USER"]) {
+            // Two words for the same list, each of them once.
+            let seen = if word == "ROLE" { &mut self.by_role } else { &mut self.by_user };
+            once(seen, (), span)?;
             let roles = c.role_list()?;
-            self.members.get_or_insert_default().extend(roles);
+            self.members.extend(roles);
             return Ok(());
         }
         if creating && c.accept(&["ADMIN"]) {
             let roles = c.role_list()?;
             return once(&mut self.admins, roles, span);
+        }
+        if !creating && (c.is("IN") || c.is("ROLE") || c.is("USER") || c.is("ADMIN")) {
+            return Err(SyntaxError::unsupported(
+                "a change of memberships by ALTER ROLE",
+                "Use GRANT role TO role and REVOKE role FROM role.",
+                span,
+            ));
         }
         if c.are(&["DEFAULT", "ROLE"]) {
             return Err(SyntaxError::unsupported("DEFAULT ROLE", "GRANT the role to the user.", span));
@@ -187,6 +198,9 @@ pub(super) fn alter(c: &mut Cursor<'_>) -> Parse<AlterRole<Sensitive>> {
         ));
     } else if c.accept(&["SET"]) {
         let name = session::setting_name(c)?;
+        if c.are(&["FROM", "CURRENT"]) {
+            return Err(SyntaxError::unsupported("SET ... FROM CURRENT", "Write the value.", c.peek().span()));
+        }
         if !c.accept_operator("=") {
             c.expect(&["TO"])?;
         }

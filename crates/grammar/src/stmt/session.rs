@@ -13,6 +13,9 @@ pub(super) fn set(c: &mut Cursor<'_>) -> Parse<Statement<Sensitive>> {
         if c.is("SNAPSHOT") {
             return Err(SyntaxError::unsupported("SET TRANSACTION SNAPSHOT", "", c.peek().span()));
         }
+        if c.at_end() {
+            return Err(c.unexpected());
+        }
         return modes(c).map(TransactionCommand::SetTransaction).map(Statement::Transaction);
     }
     if c.accept(&["SESSION", "CHARACTERISTICS", "AS", "TRANSACTION"]) {
@@ -23,6 +26,9 @@ pub(super) fn set(c: &mut Cursor<'_>) -> Parse<Statement<Sensitive>> {
     }
     let scope = scope(c);
     if c.accept(&["ROLE"]) {
+        if !c.accept_operator("=") {
+            c.accept(&["TO"]);
+        }
         let role = if c.accept(&["NONE"]) { None } else { Some(role_name(c)?) };
         return Ok(Statement::Session(SessionCommand::SetRole { scope, role }));
     }
@@ -46,6 +52,18 @@ pub(super) fn set(c: &mut Cursor<'_>) -> Parse<Statement<Sensitive>> {
             name: At::new("client_encoding".to_owned(), span),
             value,
         }));
+    }
+    if c.is("SCHEMA") && c.peek_nth(1).kind == TokenKind::String {
+        c.bump();
+        let value = Some(setting_value(c)?);
+        return Ok(Statement::Session(SessionCommand::Set {
+            scope,
+            name: At::new("search_path".to_owned(), span),
+            value,
+        }));
+    }
+    if c.is("CONSTRAINTS") && c.peek_nth(1).kind != TokenKind::Operator && !c.nth_is(1, "TO") {
+        return Err(SyntaxError::unsupported("SET CONSTRAINTS", "There are no deferrable constraints.", span));
     }
     let name = setting_name(c)?;
     if !c.accept_operator("=") {
@@ -147,6 +165,9 @@ pub(super) fn reset(c: &mut Cursor<'_>) -> Parse<SessionCommand> {
         return Ok(SessionCommand::SetAuthorization { scope, role: None });
     }
     let span = c.peek().span();
+    if c.accept(&["TRANSACTION", "ISOLATION", "LEVEL"]) {
+        return Ok(SessionCommand::Reset(At::new("transaction_isolation".to_owned(), span)));
+    }
     if c.accept(&["TIME", "ZONE"]) {
         return Ok(SessionCommand::Reset(At::new("timezone".to_owned(), span)));
     }

@@ -56,10 +56,7 @@ pub(super) fn show(c: &mut Cursor<'_>) -> Parse<Statement<Sensitive>> {
         return show(Show::Create(object));
     }
     if c.accept(&["DEPENDENCIES"]) {
-        let dependents = match c.accept_one(&["OF", "ON"]) {
-            Some(word) => word == "ON",
-            None => return Err(c.unexpected()),
-        };
+        let dependents = c.accept_one(&["OF", "ON"]) == Some("ON");
         let kind = drop::kind(c)?;
         return show(Show::Dependencies { object: drop::object(c, kind)?, dependents });
     }

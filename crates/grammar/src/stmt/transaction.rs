@@ -48,13 +48,6 @@ fn two_phase(c: &Cursor<'_>) -> SyntaxError {
 }
 
 fn begin(c: &mut Cursor<'_>, start: bool) -> Parse<TransactionCommand> {
-    if c.is("APPLY") {
-        return Err(SyntaxError::unsupported(
-            "BEGIN APPLY",
-            "Use CREATE OR REPLACE and CREATE OR ALTER in a plain transaction.",
-            c.peek().span(),
-        ));
-    }
     Ok(TransactionCommand::Begin { start, modes: modes(c)? })
 }
 
@@ -75,6 +68,13 @@ pub(super) fn modes(c: &mut Cursor<'_>) -> Parse<TransactionModes> {
     while !c.at_end() {
         let comma = !first && c.accept_mark(b',');
         let span = c.peek().span();
+        if c.is("APPLY") {
+            return Err(SyntaxError::unsupported(
+                "APPLY",
+                "Use CREATE OR REPLACE and CREATE OR ALTER in a plain transaction.",
+                span,
+            ));
+        }
         if c.accept(&["ISOLATION", "LEVEL"]) {
             once(&mut modes.isolation, level(c)?, span)?;
         } else if c.accept(&["READ", "ONLY"]) {

@@ -77,6 +77,9 @@ pub(super) fn create(c: &Cursor<'_>, start: u32) -> SyntaxError {
             return SyntaxError::unsupported(what, hint, span);
         }
     }
+    if c.is("ORG") {
+        return SyntaxError::unsupported("CREATE OR REPLACE ORG", "Use CREATE ORG IF NOT EXISTS.", span);
+    }
     for word in [
         "TABLE",
         "INDEX",
@@ -158,6 +161,52 @@ pub(super) fn drop(c: &Cursor<'_>) -> SyntaxError {
         }
     }
     other(c, "DROP")
+}
+
+/// `COMMENT ON …` of what we do not have; the cursor stands after `ON`.
+pub(super) fn comment(c: &Cursor<'_>) -> Result<(), SyntaxError> {
+    let known = [
+        "ACCESS",
+        "AGGREGATE",
+        "CAST",
+        "COLLATION",
+        "CONSTRAINT",
+        "CONVERSION",
+        "DATABASE",
+        "DOMAIN",
+        "EVENT",
+        "EXTENSION",
+        "FOREIGN",
+        "FUNCTION",
+        "INDEX",
+        "LANGUAGE",
+        "LARGE",
+        "MATERIALIZED",
+        "OPERATOR",
+        "ORG",
+        "POLICY",
+        "PROCEDURE",
+        "PUBLICATION",
+        "ROUTINE",
+        "RULE",
+        "SEQUENCE",
+        "SERVER",
+        "STATISTICS",
+        "SUBSCRIPTION",
+        "TABLESPACE",
+        "TEXT",
+        "TRANSFORM",
+        "TRIGGER",
+        "TYPE",
+    ];
+    match known.into_iter().find(|word| c.is(word)) {
+        Some(word) => Err(SyntaxError::unsupported(
+            format!("COMMENT ON {word}"),
+            "Comments go on CATALOG, SCHEMA, TABLE, VIEW, COLUMN, SECRET, ROLE, MASK and ROW FILTER.",
+            c.peek().span(),
+        )),
+        None => Ok(()),
+    }
 }
 
 /// Kinds of PostgreSQL's that hold or handle data.

@@ -461,10 +461,10 @@ pub fn target() -> impl Strategy<Value = GrantTarget> {
     targets().prop_map(|mut targets| targets.pop().unwrap())
 }
 
-fn privileges(class: TargetClass) -> impl Strategy<Value = Privileges> {
+fn privileges(class: TargetClass, named: bool) -> impl Strategy<Value = Privileges> {
     let all: Vec<Privilege> = class.all().iter().collect();
-    let item = (select(all), vec(remote_name(), 0..3)).prop_map(|(privilege, columns)| {
-        let columns = if privilege == Privilege::Select { columns } else { Vec::new() };
+    let item = (select(all), vec(remote_name(), 0..3)).prop_map(move |(privilege, columns)| {
+        let columns = if privilege == Privilege::Select && named { columns } else { Vec::new() };
         at(PrivilegeItem { privilege, columns })
     });
     prop_oneof![1 => Just(Privileges::All), 4 => vec(item, 1..4).prop_map(Privileges::List)]
@@ -473,7 +473,9 @@ fn privileges(class: TargetClass) -> impl Strategy<Value = Privileges> {
 fn on_targets() -> impl Strategy<Value = (Privileges, Vec<At<GrantTarget>>)> {
     targets().prop_flat_map(|targets| {
         let class = targets.first().and_then(GrantTarget::class).unwrap();
-        (privileges(class), Just(targets.into_iter().map(at).collect::<Vec<_>>()))
+        // A column is one of a table that is named, not of all that fit a pattern.
+        let named = targets.iter().all(|target| matches!(target, GrantTarget::Object(_)));
+        (privileges(class, named), Just(targets.into_iter().map(at).collect::<Vec<_>>()))
     })
 }
 
