@@ -151,7 +151,11 @@ impl Session {
             }
         };
         match done {
-            Ok(done) => Ok(done.answer),
+            Ok(done) => {
+                let seq = done.seq.map(|s| s.0);
+                tracing::debug!(org = self.org.as_str(), seq, pid = self.pid(), "committed");
+                Ok(done.answer)
+            }
             Err(SubmitError::Refused(Refusal { error, stale: true })) => Err(SubmitFailure::Stale(error)),
             Err(error) => Err(SubmitFailure::Other(match error {
                 SubmitError::Refused(refusal) => refusal.error,

@@ -359,3 +359,26 @@ async fn orgs_are_made_outside_of_blocks() {
     other.check("SHOW ROLES", "FATAL 57P01: terminating connection because its org was dropped\nZ I").await;
     assert!(other.session.terminate_reason().is_some());
 }
+
+/// C051: what is revoked is gone for open sessions too, for what they had prepared, and for a block
+/// that was begun before.
+#[tokio::test]
+async fn c051_revoked_in_an_open_session() {
+    let rig = Rig::new().await;
+    let mut admin = rig.admin().await;
+    admin.ok("CREATE USER boss SUPERUSER").await;
+    let (mut one, mut two) = (rig.login("boss").await, rig.login("boss").await);
+    let mut out = Vec::new();
+    one.session.parse("p", "CREATE ROLE x", &[], &mut out).await;
+    two.ok("BEGIN\nCREATE ROLE y").await;
+    admin.ok("ALTER USER boss NOSUPERUSER").await;
+    one.check("CREATE ROLE x", "ERROR 42501: permission denied to create role\nS is_superuser=off\nZ I").await;
+    out.clear();
+    one.session.bind("", "p", &[], vec![], &[], &mut out).await;
+    one.session.execute("", 0, &mut out).await;
+    one.session.sync(&mut out).await;
+    assert_eq!(common::render(&out), "2\nERROR 42501: permission denied to create role\n");
+    two.check("COMMIT", "ERROR 40001: could not serialize access due to concurrent update\nS is_superuser=off\nZ I")
+        .await;
+    assert!(admin.rows("SHOW ROLES LIKE '_'").await.is_empty());
+}

@@ -80,9 +80,10 @@ pub(super) fn call(host: &mut dyn Host, name: &At<String>, args: &[Value]) -> Re
     Ok(match name.value.as_str() {
         "version" => Value::Text(version_text()),
         "current_database" | "current_catalog" => Value::from(host.org().as_str()),
-        "current_schema" => Value::text_or_null(host.setting("search_path").map(|_| current_schema(host))),
+        "current_schema" => Value::text_or_null(Some(current_schema(host)).filter(|s| !s.is_empty())),
         "current_schemas" => {
             let mut schemas = vec![current_schema(host)];
+            schemas.retain(|s| !s.is_empty());
             if text(0).and_then(|t| parse_bool(&t)) == Some(true) {
                 schemas.insert(0, "pg_catalog".to_owned());
             }
