@@ -18,6 +18,7 @@ mod error;
 mod interrupt;
 mod login;
 mod notify;
+mod parameter;
 mod pipeline;
 mod prepared;
 mod read;
