@@ -70,7 +70,7 @@ pub(super) fn modes(c: &mut Cursor<'_>) -> Parse<TransactionModes> {
         let span = c.peek().span();
         if c.is("APPLY") {
             return Err(SyntaxError::unsupported(
-                "BEGIN APPLY",
+                "APPLY",
                 "Use CREATE OR REPLACE and CREATE OR ALTER in a plain transaction.",
                 span,
             ));
