@@ -13,6 +13,9 @@ use clap::Parser as _;
 
 use crate::arguments::{Arguments, Command};
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Dev(dev) => command::dev::run(&dev),

@@ -282,7 +282,6 @@ fn c037_another_key_or_none_is_refused_with_both_fingerprints() {
 }
 
 #[test]
-#[ignore = "redb's mark of an open file is written before the key is checked"]
 fn c037_a_refused_key_leaves_every_byte_as_it_was() {
     let directory = tempdir();
     store_with_secrets(directory.path());

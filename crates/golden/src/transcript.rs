@@ -118,7 +118,7 @@ pub fn steady(text: &str) -> String {
         }
         if let Some(port) = rest.strip_prefix("127.0.0.1:") {
             out.push_str("127.0.0.1:<port>");
-            rest = port.trim_start_matches(|c: char| c.is_ascii_digit());
+            rest = port.strip_prefix("<port>").unwrap_or_else(|| port.trim_start_matches(|c: char| c.is_ascii_digit()));
             continue;
         }
         let word = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());

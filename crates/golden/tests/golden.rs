@@ -1,5 +1,12 @@
 //! One test a golden file and backend. `DATAGLOT_BLESS=1` rewrites the files instead (`./bless`).
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a test, though its harness is not the standard one"
+)]
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 

@@ -34,8 +34,15 @@ impl RedbStore {
     /// Runs `write` in a transaction and commits it durably.
     pub(super) fn write(&self, write: &dyn Fn(&WriteTransaction) -> Result<(), GiveUp>) -> Result<(), CommitError> {
         for again in [true, false] {
-            let Ended { result, broken } =
-                self.with(|database, _| attempt(database, write)).map_err(CommitError::Failed)?;
+            let ended = self.with(|database, gate| match gate.release() {
+                Ok(()) => attempt(database, write),
+                Err(error) => {
+                    // It may have been the sync.
+                    self.unsynced.store(true, Ordering::Release);
+                    Ended { result: Err(CommitError::Failed(StoreError::io("write", &error))), broken: true }
+                }
+            });
+            let Ended { result, broken } = ended.map_err(CommitError::Failed)?;
             if broken {
                 // No room is noticed when something is written, not when it is synced.
                 let in_doubt = matches!(&result, Err(CommitError::Unknown(error)) if *error != StoreError::DiskFull);

@@ -44,6 +44,9 @@ impl Gate {
 
     /// Writes what was held back, and holds back no more.
     pub(super) fn release(&self) -> io::Result<()> {
+        if self.is_released() {
+            return Ok(());
+        }
         let mut held = self.held();
         for write in held.drain(..) {
             match write {

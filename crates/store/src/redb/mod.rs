@@ -93,6 +93,7 @@ impl RedbStore {
                         why: "another store has taken its place since it was opened",
                     });
                 }
+                opened.gate.release().map_err(|e| StoreError::io("open", &e))?;
                 tracing::warn!(store = self.location(), "the meta store was opened again after an I/O error");
                 self.unsynced.store(false, Ordering::Release);
                 *handle = Some((opened.database, opened.gate));

@@ -183,7 +183,6 @@ pub(super) fn open_source(source: &Source, options: &RedbOptions, rewrite: bool)
     if rewrite {
         gate.rewrite().map_err(|e| StoreError::io("write", &e))?;
     }
-    gate.release().map_err(|e| StoreError::io("open", &e))?;
     Ok(Opened { database, gate, store_id, schema_version })
 }
 
