@@ -3,6 +3,13 @@
 //!
 //! `DATAGLOT_CRASH_ROUNDS=1000` runs more rounds than CI does; `DATAGLOT_CRASH_SEED` repeats a run.
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test's own helpers; its knobs come from the environment"
+)]
+
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -108,7 +115,6 @@ fn number(variable: &str, default: u64) -> u64 {
 }
 
 #[test]
-#[allow(clippy::disallowed_methods, reason = "a test's own knobs come from its environment")]
 fn d01_acknowledged_statements_survive_sigkill() {
     let rounds = number("DATAGLOT_CRASH_ROUNDS", ROUNDS);
     let seed = number("DATAGLOT_CRASH_SEED", u64::from(std::process::id()) | 1);

@@ -1,6 +1,8 @@
 //! Cases of reported faults, by number, where a golden file is not enough: several sessions,
 //! restarts, sizes, messages.
 
+#![allow(clippy::panic, clippy::unwrap_used, reason = "a test's own helpers")]
+
 use std::net::SocketAddr;
 use std::sync::{Arc, Barrier};
 use std::thread;

@@ -1,5 +1,7 @@
 //! Rules about the repository itself, kept as tests.
 
+#![allow(clippy::expect_used, reason = "a test's own helpers")]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
