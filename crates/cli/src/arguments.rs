@@ -27,7 +27,7 @@ pub(crate) enum Command {
     Dev(DevArguments),
     /// Start a server
     ///
-    /// Each setting is a flag, else a variable DATAGLOT_<SETTING>, else a line of the configuration file,
+    /// Each setting is a flag, else a variable `DATAGLOT_<SETTING>`, else a line of the configuration file,
     /// else its default. The secret key itself is read from DATAGLOT_SECRET_KEY or a file, never from a flag.
     #[command(after_help = EXIT_CODES)]
     Serve(Box<SettingArguments>),

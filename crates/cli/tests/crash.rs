@@ -90,10 +90,10 @@ impl Random {
 fn drive(address: SocketAddr, round: u64, client: u64, acknowledged: &AtomicU64) -> Vec<u64> {
     let mut done = Vec::new();
     let Ok(Ok(mut connection)) = Client::connect(address, "admin", "default") else { return done };
-    for n in 0.. {
+    for n in 0u64.. {
         let name = format!("x{round}_{client}_{n}");
         // Every third one is a transaction of two roles and a membership: all of it, or nothing.
-        let sql = if n % 3 == 0 {
+        let sql = if n.is_multiple_of(3) {
             format!("BEGIN; CREATE ROLE {name}; CREATE ROLE {name}_pair; GRANT {name} TO {name}_pair; COMMIT")
         } else {
             format!("CREATE ROLE {name}")
@@ -151,7 +151,7 @@ fn d01_acknowledged_statements_survive_sigkill() {
             let (client, done) = thread.join().unwrap();
             for n in done {
                 let name = format!("x{round}_{client}_{n}");
-                if n % 3 == 0 {
+                if n.is_multiple_of(3) {
                     expected.insert(format!("{name}_pair"));
                 }
                 expected.insert(name);
@@ -172,8 +172,8 @@ fn d01_acknowledged_statements_survive_sigkill() {
         for role in roles.iter().filter(|r| r.starts_with('x') && !r.ends_with("_pair")) {
             let n: u64 = role.rsplit('_').next().unwrap().parse().unwrap();
             let pair = roles.contains(&format!("{role}_pair"));
-            assert_eq!(pair, n % 3 == 0, "round {round}: {role} is there by half");
-            assert_eq!(memberships.contains(role), n % 3 == 0, "round {round}: the membership of {role}");
+            assert_eq!(pair, n.is_multiple_of(3), "round {round}: {role} is there by half");
+            assert_eq!(memberships.contains(role), n.is_multiple_of(3), "round {round}: the membership of {role}");
         }
         // What was not acknowledged may be there too; from now on it has to stay.
         expected.extend(roles.into_iter().filter(|r| r.starts_with('x')));

@@ -1,6 +1,6 @@
 //! Stored forms: how a row becomes a table, a key and a value, and back.
 //!
-//! A value is a frame ([`frame`]) around JSON, or around the ciphertext for a secret. Stored forms are
+//! A value is a frame (`frame`) around JSON, or around the ciphertext for a secret. Stored forms are
 //! types of their own, apart from the model's: they only grow, and tests pin old bytes. Fields that a
 //! later version wrote are kept; the common case, in which there are none, does not pay for it.
 
