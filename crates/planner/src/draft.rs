@@ -89,7 +89,10 @@ impl<'a> Draft<'a> {
             Mutation::Put(row) => !base.holds(row),
             Mutation::Delete(key) => base.has(key),
         });
-        (Plan { mutations: mutations.collect(), tag, notices }, image)
+        let mut mutations: Vec<Mutation> = mutations.collect();
+        // A long transaction keeps one such list a statement.
+        mutations.shrink_to_fit();
+        (Plan { mutations, tag, notices }, image)
     }
 
     /// This transaction, now, by the current user.

@@ -5,7 +5,7 @@
 //! the order in which a client gets them. No socket and no message of the wire's: the server, the
 //! command line and the golden runner all drive a session by the same calls.
 //!
-//! What this crate keeps: no plaintext of a credential outlives [`seal`]; no literal of a client's
+//! What this crate keeps: no plaintext of a credential outlives the module `seal`; no literal of a client's
 //! SQL is in an error, a notice or a log line; nothing is acknowledged before it is durable.
 
 mod block;
