@@ -1,4 +1,8 @@
-//! A plan that is being made: a fork of the image to which each mutation is applied as it is added.
+//! A plan that is being made: an image to which each mutation is applied as it is added.
+//!
+//! The image is changed in place, so where nobody else holds it, as in a long script, nothing of it is
+//! copied. What each row was before is kept beside its mutation: by that the rows that end as they began
+//! are left out of the plan, and the image before the statement can be had again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,27 +15,32 @@ use crate::{Image, Plan, PlanCx, PlanError};
 
 /// A plan that is being made.
 pub(crate) struct Draft<'a> {
-    /// As it was before the statement.
-    pub(crate) base: Image,
     /// As it is after what has been added so far.
     pub(crate) image: Image,
     pub(crate) cx: &'a PlanCx,
     pub(crate) actor: &'a Actor,
-    mutations: Vec<Option<Mutation>>,
-    /// Where in `mutations` a row is changed: each row at most once.
+    changes: Vec<Change>,
+    /// Where in `changes` a row is changed: each row at most once.
     places: BTreeMap<RowKey, usize>,
     touched: BTreeSet<ObjectRef>,
     notices: Vec<Notice>,
 }
 
+/// A row that the statement changes.
+struct Change {
+    /// What it was before the statement.
+    before: Option<Row>,
+    /// What becomes of it.
+    mutation: Mutation,
+}
+
 impl<'a> Draft<'a> {
-    pub(crate) fn new(image: &Image, cx: &'a PlanCx, actor: &'a Actor) -> Self {
+    pub(crate) fn new(image: Image, cx: &'a PlanCx, actor: &'a Actor) -> Self {
         Draft {
-            base: image.clone(),
-            image: image.clone(),
+            image,
             cx,
             actor,
-            mutations: Vec::new(),
+            changes: Vec::new(),
             places: BTreeMap::new(),
             touched: BTreeSet::new(),
             notices: Vec::new(),
@@ -51,14 +60,30 @@ impl<'a> Draft<'a> {
     }
 
     fn add(&mut self, key: RowKey, mutation: Mutation) {
-        self.image.apply(&mutation);
-        match self.places.get(&key).and_then(|place| self.mutations.get_mut(*place)) {
-            Some(slot) => *slot = Some(mutation),
+        match self.places.get(&key).and_then(|place| self.changes.get_mut(*place)) {
+            Some(change) => {
+                self.image.apply(&mutation);
+                change.mutation = mutation;
+            }
             None => {
-                self.places.insert(key, self.mutations.len());
-                self.mutations.push(Some(mutation));
+                let before = self.image.row(&key);
+                self.image.apply(&mutation);
+                self.places.insert(key, self.changes.len());
+                self.changes.push(Change { before, mutation });
             }
         }
+    }
+
+    /// The image as it was before the statement, for the few statements that compare.
+    pub(crate) fn before(&self) -> Image {
+        let mut image = self.image.clone();
+        for (key, place) in &self.places {
+            match self.changes.get(*place).and_then(|change| change.before.clone()) {
+                Some(row) => image.apply(&Mutation::Put(row)),
+                None => image.apply(&Mutation::Delete(key.clone())),
+            }
+        }
+        image
     }
 
     /// Tells the client something.
@@ -84,12 +109,15 @@ impl<'a> Draft<'a> {
 
     /// The mutations that change something, and the notices.
     pub(crate) fn finish(self, tag: &'static str) -> (Plan, Image) {
-        let Draft { base, image, mutations, notices, .. } = self;
-        let mutations = mutations.into_iter().flatten().filter(|mutation| match mutation {
-            Mutation::Put(row) => !base.holds(row),
-            Mutation::Delete(key) => base.has(key),
+        let Draft { image, changes, notices, .. } = self;
+        let changed = changes.into_iter().filter_map(|Change { before, mutation }| {
+            let changes_it = match &mutation {
+                Mutation::Put(row) => before.as_ref() != Some(row),
+                Mutation::Delete(_) => before.is_some(),
+            };
+            changes_it.then_some(mutation)
         });
-        let mut mutations: Vec<Mutation> = mutations.collect();
+        let mut mutations: Vec<Mutation> = changed.collect();
         // A long transaction keeps one such list a statement.
         mutations.shrink_to_fit();
         (Plan { mutations, tag, notices }, image)
@@ -97,7 +125,7 @@ impl<'a> Draft<'a> {
 
     /// This transaction, now, by the current user.
     pub(crate) fn stamp(&self) -> Stamp {
-        Stamp { seq: self.base.seq().next(), at: self.cx.now, by: self.actor.current_user.clone() }
+        Stamp { seq: self.image.seq().next(), at: self.cx.now, by: self.actor.current_user.clone() }
     }
 
     /// The header of a new object, with an identity of its own.

@@ -117,7 +117,7 @@ pub(crate) fn plan_revoke_privileges(draft: &mut Draft<'_>, c: &RevokePrivileges
 
 /// What rests on a grant option that is gone is refused, or goes too.
 fn take_dependents(draft: &mut Draft<'_>, target: &GrantTarget, behavior: Behavior) -> Result<(), PlanError> {
-    let lost = chain::newly_unsupported(&draft.base, &draft.image, target);
+    let lost = chain::newly_unsupported(&draft.before(), &draft.image, target);
     if lost.is_empty() {
         return Ok(());
     }

@@ -77,6 +77,15 @@ pub fn plan(image: &Image, cx: &PlanCx, authorized: Authorized<'_>) -> Result<Pl
 /// # Errors
 /// [`PlanError`]: the command is refused.
 pub fn plan_onto(image: &Image, cx: &PlanCx, authorized: Authorized<'_>) -> Result<(Plan, Image), PlanError> {
+    plan_into(image.clone(), cx, authorized)
+}
+
+/// As [`plan_onto`], in place: nothing of an image that nobody else holds is copied, which a script of many
+/// statements feels. A refusal takes the image with it.
+///
+/// # Errors
+/// [`PlanError`]: the command is refused.
+pub fn plan_into(image: Image, cx: &PlanCx, authorized: Authorized<'_>) -> Result<(Plan, Image), PlanError> {
     let (command, actor) = authorized.parts();
     let mut draft = Draft::new(image, cx, &actor);
     dispatch(&mut draft, command)?;

@@ -299,7 +299,7 @@ fn newly_unsupported(before: &Image, after: &Image, roles: &BTreeSet<Name>) -> V
 
 /// What rests on an ADMIN option that is gone is refused, or goes too.
 fn take_dependents(draft: &mut Draft<'_>, roles: &BTreeSet<Name>, behavior: Behavior) -> Result<(), PlanError> {
-    let lost = newly_unsupported(&draft.base, &draft.image, roles);
+    let lost = newly_unsupported(&draft.before(), &draft.image, roles);
     if lost.is_empty() {
         return Ok(());
     }

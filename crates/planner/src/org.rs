@@ -54,7 +54,7 @@ pub fn plan_org(
     authorized: AuthorizedOrg<'_>,
 ) -> Result<OrgPlan, PlanError> {
     let (command, actor) = authorized.parts();
-    let mut draft = Draft::new(image, cx, &actor);
+    let mut draft = Draft::new(image.clone(), cx, &actor);
     let effect = match command {
         OrgCommand::Create { name, on_existing, admin, password } => {
             create(&mut draft, name, *on_existing, admin.as_ref(), password.as_ref())?

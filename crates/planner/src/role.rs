@@ -195,7 +195,7 @@ fn any_able(image: &Image, now: Timestamp) -> bool {
 /// 55000 naming `role`.
 pub(crate) fn check_superuser_left(draft: &Draft<'_>, role: &At<Name>) -> Result<(), PlanError> {
     let now = draft.cx.now;
-    if any_able(&draft.image, now) || !any_able(&draft.base, now) {
+    if any_able(&draft.image, now) || !any_able(&draft.before(), now) {
         return Ok(());
     }
     Err(PlanError::LastSuperuser { role: role.value.clone(), span: None }.at(role.span))

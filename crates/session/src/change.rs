@@ -7,7 +7,7 @@ use dataglot_model::command::{AlterRole, AlterRoleAction};
 use dataglot_model::{Command, Notice, OrgCommand, Sensitive, SqlState, Statement, Timestamp};
 use dataglot_store::{Submission, SubmitError};
 
-use crate::compiler::{Answer, Direct, OrgRequest, Refusal, Request, Step, StepRef, plan_step};
+use crate::compiler::{Answer, Direct, OrgRequest, Refusal, Request, Step, StepRef, plan_step_into};
 use crate::error::SessionError;
 use crate::pipeline::{Outcome, Way};
 use crate::seal::{self, SealedCommand};
@@ -42,7 +42,11 @@ impl Session {
         let SealedCommand { command, has_credential, password } =
             self.interruptible(seal::seal(&engine, &image, &actor, command)).await?;
         let step = StepRef { command: &command, password: password.as_ref() };
-        let (plan, after) = plan_step(&image, &actor, now, &step).map_err(|r| r.error)?;
+        // The transaction's image is changed in place, so nobody else may hold it. If the statement is
+        // refused the image is lost, and nobody asks for it: the transaction has failed.
+        drop(image);
+        let transaction = self.transaction.as_mut().ok_or_else(|| SessionError::bug("no transaction"))?;
+        let (plan, after) = plan_step_into(transaction.take_image()?, &actor, now, &step).map_err(|r| r.error)?;
         let sql: Arc<str> = print(&command).into();
         let notices = self.with_noop_notice(plan.notices.clone(), plan.mutations.is_empty());
         let transaction = self.transaction.as_mut().ok_or_else(|| SessionError::bug("no transaction"))?;

@@ -13,7 +13,7 @@ use dataglot_model::{
     Sealed, Seq, SqlState, Statement, Timestamp,
 };
 use dataglot_planner::{
-    Image, OrgEffect, Plan, PlanCx, PlanError, authorize, authorize_org, current_actor, plan_onto, plan_org,
+    Image, OrgEffect, Plan, PlanCx, PlanError, authorize, authorize_org, current_actor, plan_into, plan_org,
 };
 use dataglot_store::{Compiled, Compiler, OrgWrite, State};
 
@@ -162,14 +162,24 @@ pub(crate) fn plan_step(
     now: Timestamp,
     step: &StepRef<'_>,
 ) -> Result<(Plan, Image), Refusal> {
+    plan_step_into(image.clone(), actor, now, step)
+}
+
+/// As [`plan_step`], in place: a refusal takes the image with it.
+pub(crate) fn plan_step_into(
+    image: Image,
+    actor: &Actor,
+    now: Timestamp,
+    step: &StepRef<'_>,
+) -> Result<(Plan, Image), Refusal> {
     if let Some(SeenPassword { role, verifier }) = step.password {
         let same = image.role(role).is_some_and(|r| r.def.verifier.as_ref() == Some(verifier));
         if !same {
             return Err(Refusal::stale());
         }
     }
-    let authorized = authorize(image, actor, step.command).map_err(|e| Refusal::of(&e))?;
-    plan_onto(image, &PlanCx { now }, authorized).map_err(|e| Refusal::of(&e))
+    let authorized = authorize(&image, actor, step.command).map_err(|e| Refusal::of(&e))?;
+    plan_into(image, &PlanCx { now }, authorized).map_err(|e| Refusal::of(&e))
 }
 
 /// What [`plan_step`] plans.

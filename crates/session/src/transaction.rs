@@ -135,6 +135,13 @@ impl Transaction {
         &work.image
     }
 
+    /// The overlay, to be changed in place and given back by [`Transaction::push`]. Until then the image that
+    /// the transaction began with stands in its place.
+    pub(crate) fn take_image(&mut self) -> Result<Image, SessionError> {
+        let work = self.work.as_mut().ok_or_else(|| SessionError::bug("a plan without an image"))?;
+        Ok(std::mem::replace(&mut work.image, work.base.0.clone()))
+    }
+
     /// A statement was planned on the overlay, which is `after` it now.
     pub(crate) fn push(
         &mut self,

@@ -1,3 +1,5 @@
+//! Queries and expressions: what they name, what is refused, and where.
+
 use dataglot_model::def::ReferenceRole;
 use dataglot_model::{Problem, SchemaRef};
 

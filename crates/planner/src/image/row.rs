@@ -1,4 +1,4 @@
-//! Whether a row is there as it is: how a plan finds out what it does not change.
+//! The row of a key as it is: how a plan finds out what it does not change.
 
 use std::sync::Arc;
 
@@ -7,46 +7,29 @@ use dataglot_model::{ObjectRef, Row, RowKey};
 use super::Image;
 
 impl Image {
-    /// Whether the store holds exactly this row.
-    pub(crate) fn holds(&self, row: &Row) -> bool {
-        match row {
-            Row::Header(object, new) => self.raw_header(object).is_some_and(|old| equal(old, new)),
-            Row::Catalog(name, new) => {
-                self.catalogs.get(name).and_then(|s| s.def.as_ref()).is_some_and(|old| equal(old, new))
+    /// The row of that key.
+    pub(crate) fn row(&self, key: &RowKey) -> Option<Row> {
+        Some(match key {
+            RowKey::Header(object) => Row::Header(object.clone(), Arc::clone(self.raw_header(object)?)),
+            RowKey::Catalog(name) => Row::Catalog(name.clone(), Arc::clone(self.catalogs.get(name)?.def.as_ref()?)),
+            RowKey::Secret(name) => {
+                let (bytes, hash) = self.secrets.get(name)?.envelope.as_ref()?;
+                Row::Secret(name.clone(), Arc::clone(bytes), *hash)
             }
-            Row::Secret(name, bytes, hash) => self
-                .secrets
-                .get(name)
-                .and_then(|s| s.envelope.as_ref())
-                .is_some_and(|(old, old_hash)| old_hash == hash && old == bytes),
-            Row::Role(name, new) => {
-                self.roles.get(name).and_then(|s| s.def.as_ref()).is_some_and(|old| equal(old, new))
+            RowKey::Role { name, login } => {
+                let def = self.roles.get(name)?.def.as_ref().filter(|def| def.login == *login)?;
+                Row::Role(name.clone(), Arc::clone(def))
             }
-            Row::Membership(key, new) => self.memberships.get(key).is_some_and(|old| equal(old, new)),
-            Row::Policy(name, new) => {
-                self.policies.get(name).and_then(|s| s.def.as_ref()).is_some_and(|old| equal(old, new))
-            }
-            Row::Grant(key, new) => self.grants.get(key).is_some_and(|old| equal(old, new)),
-            Row::View(name, new) => {
-                self.views.get(name).and_then(|s| s.def.as_ref()).is_some_and(|old| equal(old, new))
-            }
-        }
+            RowKey::Membership(key) => Row::Membership(key.clone(), Arc::clone(self.memberships.get(key)?)),
+            RowKey::Policy(name) => Row::Policy(name.clone(), Arc::clone(self.policies.get(name)?.def.as_ref()?)),
+            RowKey::Grant(key) => Row::Grant(key.clone(), Arc::clone(self.grants.get(key)?)),
+            RowKey::View(name) => Row::View(name.clone(), Arc::clone(self.views.get(name)?.def.as_ref()?)),
+        })
     }
 
     /// Whether the store holds a row of that key.
     pub(crate) fn has(&self, key: &RowKey) -> bool {
-        match key {
-            RowKey::Header(object) => self.raw_header(object).is_some(),
-            RowKey::Catalog(name) => self.catalogs.get(name).is_some_and(|s| s.def.is_some()),
-            RowKey::Secret(name) => self.secrets.get(name).is_some_and(|s| s.envelope.is_some()),
-            RowKey::Role { name, login } => {
-                self.roles.get(name).and_then(|s| s.def.as_ref()).is_some_and(|def| def.login == *login)
-            }
-            RowKey::Membership(key) => self.memberships.contains_key(key),
-            RowKey::Policy(name) => self.policies.get(name).is_some_and(|s| s.def.is_some()),
-            RowKey::Grant(key) => self.grants.contains_key(key),
-            RowKey::View(name) => self.views.get(name).is_some_and(|s| s.def.is_some()),
-        }
+        self.row(key).is_some()
     }
 
     /// The header of an object that may not be whole.
@@ -63,8 +46,4 @@ impl Image {
             }
         }
     }
-}
-
-fn equal<T: PartialEq>(old: &Arc<T>, new: &Arc<T>) -> bool {
-    Arc::ptr_eq(old, new) || **old == **new
 }

@@ -132,6 +132,7 @@ fn c047_a_role_that_is_still_named_somewhere() {
         "ERROR 2BP01: role \"r1\" cannot be dropped because some objects depend on it
          DETAIL privileges on catalog \"c1\"
          target of row filter \"f1\"
+         membership of role \"u1\" in role \"r1\"
          HINT Use REASSIGN OWNED and DROP OWNED first, or DROP ROLE ... CASCADE.
          NOTICE 00000: drop cascades to 3 other objects
          DETAIL drop cascades to membership of role \"u1\" in role \"r1\"
