@@ -1,3 +1,5 @@
+//! The small SELECT: what is taken, and what is refused with which answer.
+
 use dataglot_model::{Problem, SchemaRef, Sensitive, Statement};
 
 use super::*;

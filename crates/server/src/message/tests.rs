@@ -1,3 +1,5 @@
+//! Framing and decoding, against what pgwire encodes and against what nobody would send.
+
 use bytes::BytesMut;
 use pgwire::messages::{Message as _, extendedquery, simplequery};
 use proptest::prelude::*;
