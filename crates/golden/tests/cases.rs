@@ -261,3 +261,21 @@ fn a14_a_new_user_of_the_same_name_inherits_no_session() {
         assert_eq!(fails(&mut client, "DROP ROLE z"), "42704");
     });
 }
+
+/// A long script, which is parsed ahead of its execution: a setting in it holds for what follows, and an
+/// error at its end undoes all of it.
+#[test]
+fn a_long_script_is_one_transaction() {
+    on_every_backend(|rig| {
+        let mut client = admin(rig.address().unwrap());
+        let roles = |prefix: &str| (0..1_500).map(|i| format!("CREATE ROLE {prefix}{i};")).collect::<String>();
+        assert_eq!(fails(&mut client, &format!("{}SELEKT 1;", roles("a"))), "42601");
+        assert_eq!(fails(&mut client, &format!("{}CREATE ROLE b0;", roles("b"))), "42710");
+        assert_eq!(names(&mut client, "SHOW ROLES"), ["admin"]);
+        let script = format!("{}SET search_path = prod;{}CREATE VIEW v AS SELECT 1", roles("c"), roles("d"));
+        assert_eq!(tags_of(&ok(&mut client, &script)).len(), 3_002);
+        assert_eq!(names(&mut client, "SHOW ROLES").len(), 3_001);
+        let shown = ok(&mut client, "SHOW CREATE VIEW dataglot.prod.v");
+        assert_eq!(rows_of(&shown).len(), 1);
+    });
+}

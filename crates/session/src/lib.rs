@@ -22,6 +22,7 @@ mod parameter;
 mod pipeline;
 mod prepared;
 mod read;
+mod read_ahead;
 mod response;
 mod seal;
 mod select;

@@ -15,6 +15,7 @@ use dataglot_model::{Notice, Sensitive, Severity, SqlState, Statement};
 
 use crate::error::SessionError;
 use crate::interrupt::guard;
+use crate::read_ahead::{self, ReadAhead};
 use crate::response::{Response, Sink};
 use crate::session::Session;
 use crate::transaction::{Transaction, dry_run};
@@ -135,13 +136,18 @@ impl Session {
     async fn run_script(&mut self, sql: &str, ranges: &[Range<usize>], out: &mut dyn Sink) -> Result<(), SessionError> {
         let mut held = Held { back: Some(Vec::new()), out };
         let last = ranges.len() - 1;
+        let mut ahead = None;
+        if ranges.len() >= read_ahead::STATEMENTS_MIN {
+            let (path, limits) = (self.scoped.settings.search_path(), self.engine.config().limits.clone());
+            ahead = ReadAhead::start(sql, ranges, path, limits);
+        }
         for (number, range) in ranges.iter().enumerate() {
             if number % STATEMENTS_PER_TURN == STATEMENTS_PER_TURN - 1 {
                 tokio::task::yield_now().await;
             }
             self.start_statement();
             let rest = ranges.get(number + 1..).unwrap_or_default();
-            let done = self.run_one(sql, range.clone(), rest, number == last, &mut held).await;
+            let done = self.run_one(sql, range.clone(), rest, number == last, &mut ahead, &mut held).await;
             if let Err(error) = done {
                 // A syntax error further on comes first: then nothing of the string has run.
                 if held.is_holding()
@@ -168,10 +174,24 @@ impl Session {
         range: Range<usize>,
         rest: &[Range<usize>],
         is_last: bool,
+        ahead: &mut Option<ReadAhead>,
         held: &mut Held<'_>,
     ) -> Result<(), SessionError> {
         self.check_interrupt()?;
-        let Parsed { statement, notices, parameters: _ } = self.parse_one(sql, range, Parameters::None)?;
+        let parsed = match ahead {
+            Some(reader) => reader.next().await,
+            None => None,
+        };
+        let Parsed { statement, notices, parameters: _ } = match parsed {
+            Some(parsed) => parsed.map_err(|e| SessionError::of(&e))?,
+            None => {
+                *ahead = None;
+                self.parse_one(sql, range, Parameters::None)?
+            }
+        };
+        if !touches_overlay_only(&statement) {
+            *ahead = None;
+        }
         if held.is_holding() && !touches_overlay_only(&statement) {
             if let Some(syntax) = self.first_syntax_error(sql, rest).await {
                 return Err(syntax);
