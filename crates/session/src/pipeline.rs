@@ -134,7 +134,7 @@ impl Session {
 
     /// A string of several statements.
     async fn run_script(&mut self, sql: &str, ranges: &[Range<usize>], out: &mut dyn Sink) -> Result<(), SessionError> {
-        let mut held = Held { back: Some(Vec::new()), out };
+        let mut held = Held { back: Some(Vec::with_capacity(ranges.len())), out };
         let last = ranges.len() - 1;
         let mut ahead = None;
         if ranges.len() >= read_ahead::STATEMENTS_MIN {

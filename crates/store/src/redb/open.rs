@@ -36,7 +36,7 @@ pub struct RedbOptions {
 
 impl Default for RedbOptions {
     fn default() -> Self {
-        RedbOptions { create: true, cache_bytes: 32 << 20, store_id: None }
+        RedbOptions { create: true, cache_bytes: 16 << 20, store_id: None }
     }
 }
 
