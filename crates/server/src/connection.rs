@@ -253,7 +253,10 @@ impl Conversation {
     fn idle_limit(&self) -> Option<(Instant, fn() -> Report)> {
         let since = self.ready_since?;
         match self.session.status() {
-            TransactionStatus::Idle => Some((since + self.idle_timeout?, idle_report)),
+            TransactionStatus::Idle => {
+                let limits = [self.idle_timeout, self.session.idle_timeout()];
+                Some((since + limits.into_iter().flatten().min()?, idle_report))
+            }
             TransactionStatus::InBlock | TransactionStatus::Failed => {
                 Some((since + self.session.idle_timeout()?, Session::idle_timeout_report))
             }

@@ -65,6 +65,14 @@ fn w_16_idle_sessions_time_out() {
 }
 
 #[test]
+fn w_16_a_session_sets_its_own_idle_timeout() {
+    let served = Served::start();
+    let mut client = Client::login(served.address, "admin");
+    assert_eq!(client.query("SET idle_session_timeout = 20"), "C:SET Z:I");
+    assert_eq!(lines(&client.until_end()), "E:FATAL 57P05");
+}
+
+#[test]
 fn w_16_sessions_idle_in_a_block_time_out() {
     let served = Served::start();
     let mut client = Client::login(served.address, "admin");

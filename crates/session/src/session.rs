@@ -199,7 +199,7 @@ impl Session {
     /// How long the session may now idle before [`Session::idle_timeout_report`] is due. `None`: for ever.
     pub fn idle_timeout(&self) -> Option<std::time::Duration> {
         match self.status() {
-            TransactionStatus::Idle => None,
+            TransactionStatus::Idle => self.scoped.settings.timeout("idle_session_timeout"),
             TransactionStatus::InBlock | TransactionStatus::Failed => {
                 self.scoped.settings.timeout("idle_in_transaction_session_timeout")
             }

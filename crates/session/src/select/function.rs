@@ -48,10 +48,6 @@ const FUNCTIONS: &[(&str, usize, usize, Type)] = &[
     ("inet_server_addr", 0, 0, Type::Text),
     ("inet_client_addr", 0, 0, Type::Text),
     ("inet_server_port", 0, 0, Type::Int4),
-    ("has_database_privilege", 2, 3, Type::Bool),
-    ("has_schema_privilege", 2, 3, Type::Bool),
-    ("has_table_privilege", 2, 3, Type::Bool),
-    ("pg_has_role", 2, 3, Type::Bool),
     ("pg_listening_channels", 0, 0, Type::Text),
 ];
 
@@ -113,7 +109,6 @@ pub(super) fn call(host: &mut dyn Host, name: &At<String>, args: &[Value]) -> Re
         "pg_get_userbyid" => Value::Text(role_of_oid(host, args.first())),
         "pg_encoding_to_char" | "pg_client_encoding" => Value::from("UTF8"),
         "pg_table_is_visible" | "pg_type_is_visible" => Value::Bool(true),
-        "has_database_privilege" | "has_schema_privilege" | "has_table_privilege" | "pg_has_role" => Value::Bool(true),
         "format_type" => match args.first() {
             Some(Value::Int(oid)) => {
                 Value::from(u32::try_from(*oid).ok().and_then(Type::of_oid).map_or("???", super::relation::type_name))

@@ -93,7 +93,13 @@ static SETTINGS: &[Definition] = &[
         false,
         "How long a session may idle in a transaction.",
     ),
-    setting("idle_session_timeout", "0", Takes::Milliseconds, false, "Accepted, without effect."),
+    setting(
+        "idle_session_timeout",
+        "0",
+        Takes::Milliseconds,
+        false,
+        "How long a session may idle outside of a transaction.",
+    ),
     setting("in_hot_standby", "off", Takes::Fixed, true, "Whether the server is a read-only replica."),
     setting("integer_datetimes", "on", Takes::Fixed, true, "Times are integers in binary form."),
     setting(
