@@ -160,9 +160,9 @@ fn tempdir() -> TempDir {
     tempfile::tempdir().unwrap()
 }
 
-/// C103 too: what was made is there after a kill, without a store having been named.
+/// C103: what was made is there after a kill, without a store having been named.
 #[test]
-fn dev_makes_a_store_for_its_owner_alone_and_keeps_it() {
+fn c103_dev_makes_a_store_for_its_owner_alone_and_keeps_it() {
     let directory = tempdir();
     let server = Server::dev(directory.path());
     let made = directory.path().join(".dataglot");

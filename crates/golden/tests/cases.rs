@@ -67,6 +67,23 @@ fn c005_unicode_normal_forms() {
     });
 }
 
+/// Line ends inside a body keep their bytes; those between the words of a statement mean nothing.
+#[test]
+fn c019_crlf_in_a_body() {
+    on_every_backend(|rig| {
+        let mut client = admin(rig.address().unwrap());
+        let org = OrgName::default_org();
+        ok(&mut client, "CREATE VIEW prod.v1 AS\r\n  SELECT 'two\r\nlines' AS t");
+        let shown = rows_of(&ok(&mut client, "SHOW CREATE VIEW prod.v1"));
+        assert!(shown[0][0].as_ref().unwrap().ends_with("SELECT 'two\r\nlines' AS t"), "{shown:?}");
+        ok(&mut client, "CREATE CATALOG c1\n  USING mock\n  WITH (a = 'x')");
+        let before = rig.state(&org).unwrap();
+        ok(&mut client, "CREATE OR REPLACE CATALOG c1\r\n  USING mock\r\n  WITH (a = 'x')");
+        assert_eq!(rig.state(&org).unwrap(), before);
+        assert_eq!(names(&mut client, "SHOW CHANGES SINCE 1").len(), 2);
+    });
+}
+
 /// Hostile nesting ends in an error; another session notices nothing.
 #[test]
 fn c023_hostile_nesting() {

@@ -9,9 +9,10 @@ use std::io::Write;
 use std::sync::{Arc, Mutex};
 
 use common::{KEY, Rig, render};
-use dataglot_model::OrgName;
+use dataglot_model::{Name, OrgName};
 use dataglot_session::{EngineConfig, OpenError, Response};
-use dataglot_store::{ImageSink, Table};
+use dataglot_store::fault::{Fault, FaultStore};
+use dataglot_store::{ImageSink, MetaStore, Table};
 use dataglot_vault::KeyRing;
 
 const CANARY: &str = "CANARY-7Q";
@@ -256,4 +257,25 @@ async fn concurrent_values_of_one_secret() {
     }
     let rows = rig.admin().await.rows("SHOW SECRETS").await;
     assert_eq!(rows[0].split('|').nth(3).unwrap(), (1 + done).to_string());
+}
+
+/// A new value that cannot be stored is not there: the secret keeps its version and its fingerprint, and takes
+/// a new value afterwards.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c035_a_rotation_that_cannot_be_stored_changes_nothing() {
+    for (fault, code) in [(Fault::Fail, "58030"), (Fault::Full, "53100"), (Fault::LostRequest, "")] {
+        let store = FaultStore::new(dataglot_store::open_memory().unwrap());
+        let rig = Rig::on(Arc::clone(&store) as Arc<dyn MetaStore>, KeyRing::parse(KEY).unwrap(), |_| {});
+        rig.engine.bootstrap(Name::new("admin").unwrap(), None).await.unwrap();
+        let mut admin = rig.admin().await;
+        admin.ok("CREATE SECRET s1 AS 'CANARY-7Q'").await;
+        let before = admin.run("SHOW SECRETS").await;
+        store.next([fault]);
+        let refused = admin.run("ALTER SECRET s1 AS 'CANARY-7Q-new'").await;
+        assert!(refused.contains("ERROR") && refused.contains(code), "{fault:?}: {refused}");
+        assert!(!refused.contains(CANARY), "{refused}");
+        assert_eq!(admin.run("SHOW SECRETS").await, before, "{fault:?}");
+        admin.ok("ALTER SECRET s1 AS 'CANARY-7Q-new'").await;
+        assert_ne!(admin.run("SHOW SECRETS").await, before, "{fault:?}");
+    }
 }
