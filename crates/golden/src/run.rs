@@ -314,6 +314,8 @@ pub fn run(case: &Case, backend: Backend) -> RunResult<Case> {
         }
         blocks.push(Block { expected: transcript::steady(&expected), ..block.clone() });
     }
+    // The server says goodbye to whoever is connected, and waits for it to be heard.
+    drop(clients);
     if rig.holds_canary()? {
         return Err("a canary is in the bytes of the store".into());
     }

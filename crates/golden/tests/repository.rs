@@ -138,3 +138,41 @@ fn every_module_says_what_it_is_for() {
         }
     }
 }
+
+/// `docs/connectors.md` says what the schemas in `model::connector` say. `DATAGLOT_BLESS=1` rewrites it.
+#[test]
+#[allow(clippy::disallowed_methods, reason = "a test's own knob")]
+fn connectors_are_documented() {
+    use dataglot_model::connector::{Connector, OptionType};
+    let mut text = String::from(
+        "# Connectors\n\nWhat `USING` takes, and the options of each. A *credential* is `SECRET name` or `ENV 'NAME'`, never \
+         a literal;\na *connection string* is text that holds no password. **Bold**: required, unless an option named \
+         beside it\nis there.\n",
+    );
+    let listed = |words: &[&str]| words.iter().map(|w| format!("`{w}`")).collect::<Vec<_>>().join(", ");
+    for connector in Connector::ALL {
+        text.push_str(&format!("\n## `{connector}`\n\n| option | type |\n|---|---|\n"));
+        for option in connector.options() {
+            let mut kind = match option.kind {
+                OptionType::Text => "text".to_owned(),
+                OptionType::Dsn => "connection string".to_owned(),
+                OptionType::Integer(least, most) => format!("whole number, {least} to {most}"),
+                OptionType::Decimal => "number".to_owned(),
+                OptionType::Boolean => "boolean".to_owned(),
+                OptionType::Json => "JSON".to_owned(),
+                OptionType::OneOf(words) => listed(words),
+                OptionType::Credential => "credential".to_owned(),
+            };
+            if !option.or.is_empty() {
+                kind.push_str(&format!(", or {}", listed(option.or)));
+            }
+            let bold = if option.required { "**" } else { "" };
+            text.push_str(&format!("| {bold}`{}`{bold} | {kind} |\n", option.key));
+        }
+    }
+    let path = root().join("docs/connectors.md");
+    if std::env::var_os("DATAGLOT_BLESS").is_some() {
+        std::fs::write(&path, &text).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), text, "bless docs/connectors.md");
+}
