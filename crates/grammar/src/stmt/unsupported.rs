@@ -1,12 +1,23 @@
 //! Statements that PostgreSQL or the grammar knows and this server does not do: 0A000 with a hint
 //! where that is what they are, 42601 for everything else.
 
+use dataglot_model::Span;
+
 use crate::SyntaxError;
 use crate::cursor::Cursor;
 use crate::lexer::TokenKind;
 
 const NOT_A_DATABASE: &str =
     "This server keeps catalogs, secrets, roles, grants, masks, row filters and views, and no data.";
+
+/// Words that come next, the statement that they begin, and what to do instead.
+type Known = (&'static [&'static str], &'static str, &'static str);
+
+/// The answer to the first of `known` whose words come next.
+fn first_known(c: &Cursor<'_>, span: Span, known: &[Known]) -> Option<SyntaxError> {
+    let (_, what, hint) = known.iter().find(|(words, ..)| c.are(words))?;
+    Some(SyntaxError::unsupported(*what, hint, span))
+}
 
 /// A statement that starts with none of our words.
 pub(super) fn first_word(c: &Cursor<'_>) -> SyntaxError {
@@ -16,8 +27,8 @@ pub(super) fn first_word(c: &Cursor<'_>) -> SyntaxError {
             .unexpected()
             .with_hint("A line that starts with a backslash is a command of psql, not SQL; run the file with psql.");
     }
-    for (words, what, hint) in [
-        (&["INSERT"] as &[&str], "INSERT", NOT_A_DATABASE),
+    let known: &[Known] = &[
+        (&["INSERT"], "INSERT", NOT_A_DATABASE),
         (&["UPDATE"], "UPDATE", NOT_A_DATABASE),
         (&["DELETE"], "DELETE", NOT_A_DATABASE),
         (&["MERGE"], "MERGE", NOT_A_DATABASE),
@@ -43,21 +54,20 @@ pub(super) fn first_word(c: &Cursor<'_>) -> SyntaxError {
         (&["UNSET"], "UNSET TAG", "Tags come with a later version."),
         (&["USE"], "USE", "Connect to the org as the database, or SET search_path."),
         (&["DENY"], "DENY", "Use REVOKE."),
-    ] {
-        if c.are(words) {
-            return SyntaxError::unsupported(what, hint, span);
-        }
+    ];
+    if let Some(error) = first_known(c, span, known) {
+        return error;
     }
     c.unexpected()
 }
 
 /// `CREATE …` of what we do not make; the cursor stands after `CREATE [OR REPLACE]`.
 pub(super) fn create(c: &Cursor<'_>, start: u32) -> SyntaxError {
-    let span = dataglot_model::Span::new(start, c.peek().end);
+    let span = Span::new(start, c.peek().end);
     let mask = "Use CREATE MASK name ON table (column) ...";
     let filter = "Use CREATE ROW FILTER name ON table USING (condition).";
-    for (words, what, hint) in [
-        (&["MATERIALIZED", "VIEW"] as &[&str], "a materialized view", "Use CREATE VIEW."),
+    let known: &[Known] = &[
+        (&["MATERIALIZED", "VIEW"], "a materialized view", "Use CREATE VIEW."),
         (&["RECURSIVE", "VIEW"], "a recursive view", "Use CREATE VIEW name AS WITH RECURSIVE ..."),
         (&["TEMP"], "a temporary object", "Everything here is durable."),
         (&["TEMPORARY"], "a temporary object", "Everything here is durable."),
@@ -72,10 +82,9 @@ pub(super) fn create(c: &Cursor<'_>, start: u32) -> SyntaxError {
         (&["FOREIGN"], "CREATE FOREIGN", "Use CREATE CATALOG name USING connector WITH (...)."),
         (&["USER", "MAPPING"], "CREATE USER MAPPING", "Use CREATE SECRET and name it in the catalog's options."),
         (&["MAPPING"], "CREATE USER MAPPING", "Use CREATE SECRET and name it in the catalog's options."),
-    ] {
-        if c.are(words) {
-            return SyntaxError::unsupported(what, hint, span);
-        }
+    ];
+    if let Some(error) = first_known(c, span, known) {
+        return error;
     }
     if c.is("ORG") {
         return SyntaxError::unsupported("CREATE OR REPLACE ORG", "Use CREATE ORG IF NOT EXISTS.", span);
@@ -117,9 +126,9 @@ pub(super) fn create(c: &Cursor<'_>, start: u32) -> SyntaxError {
 /// `ALTER …` of what we do not have; the cursor stands after `ALTER`.
 pub(super) fn alter(c: &Cursor<'_>) -> SyntaxError {
     let span = c.peek().span();
-    for (words, what, hint) in [
+    let known: &[Known] = &[
         (
-            &["DEFAULT", "PRIVILEGES"] as &[&str],
+            &["DEFAULT", "PRIVILEGES"],
             "ALTER DEFAULT PRIVILEGES",
             "Use GRANT ... ON ALL TABLES IN SCHEMA ..., which holds for tables that appear later.",
         ),
@@ -136,10 +145,9 @@ pub(super) fn alter(c: &Cursor<'_>) -> SyntaxError {
         (&["POLICY"], "ALTER POLICY", "Use ALTER MASK and ALTER ROW FILTER."),
         (&["TAG"], "ALTER TAG", "Tags come with a later version."),
         (&["MATERIALIZED"], "ALTER MATERIALIZED VIEW", "Use ALTER VIEW."),
-    ] {
-        if c.are(words) {
-            return SyntaxError::unsupported(what, hint, span);
-        }
+    ];
+    if let Some(error) = first_known(c, span, known) {
+        return error;
     }
     other(c, "ALTER")
 }
@@ -147,18 +155,17 @@ pub(super) fn alter(c: &Cursor<'_>) -> SyntaxError {
 /// `DROP …` of what we do not have; the cursor stands after `DROP`.
 pub(super) fn drop(c: &Cursor<'_>) -> SyntaxError {
     let span = c.peek().span();
-    for (words, what, hint) in [
-        (&["DATABASE"] as &[&str], "DROP DATABASE", "Use DROP ORG."),
+    let known: &[Known] = &[
+        (&["DATABASE"], "DROP DATABASE", "Use DROP ORG."),
         (&["SCHEMA"], "DROP SCHEMA", "Schemas come and go with the views in them."),
         (&["SERVER"], "DROP SERVER", "Use DROP CATALOG."),
         (&["TAG"], "DROP TAG", "Tags come with a later version."),
         (&["POLICY"], "DROP POLICY", "Use DROP MASK or DROP ROW FILTER."),
         (&["MATERIALIZED"], "DROP MATERIALIZED VIEW", "Use DROP VIEW."),
         (&["MAPPING"], "DROP USER MAPPING", "Use DROP SECRET."),
-    ] {
-        if c.are(words) {
-            return SyntaxError::unsupported(what, hint, span);
-        }
+    ];
+    if let Some(error) = first_known(c, span, known) {
+        return error;
     }
     other(c, "DROP")
 }
