@@ -7,7 +7,9 @@ use dataglot_model::def::{MaskDef, MaskTarget, PolicyDef};
 use dataglot_model::{At, ColumnRef, Kind, Name, ObjectRef, Row, SqlState};
 
 use crate::draft::{comment_of, comment_text};
-use crate::policy::{change_audience, check_column, check_free_of, find, may_meet, not_on, resolve_audience};
+use crate::policy::{
+    change_audience, check_column, check_free_of, find, may_meet, not_on, put_changed, resolve_audience,
+};
 use crate::{Draft, PlanError, rename};
 
 pub(crate) fn plan_create_mask(draft: &mut Draft<'_>, c: &CreateMask) -> Result<(), PlanError> {
@@ -42,7 +44,7 @@ pub(crate) fn plan_create_mask(draft: &mut Draft<'_>, c: &CreateMask) -> Result<
             draft.put(Row::Policy(name.value.clone(), Arc::new(PolicyDef::Mask(def))));
         }
         Some(old) => {
-            put_changed(draft, name, &old, def);
+            put_changed(draft, name, &old, PolicyDef::Mask(def));
             if let Some(comment) = comment {
                 draft.set_comment(&object, Some(comment));
             }
@@ -55,14 +57,6 @@ fn mask_of(def: &PolicyDef) -> Option<&MaskDef> {
     match def {
         PolicyDef::Mask(mask) => Some(mask),
         PolicyDef::RowFilter(_) => None,
-    }
-}
-
-fn put_changed(draft: &mut Draft<'_>, name: &Name, old: &PolicyDef, new: MaskDef) {
-    let new = PolicyDef::Mask(new);
-    if *old != new {
-        draft.touch_header(&ObjectRef::Mask(name.clone()), |_| {});
-        draft.put(Row::Policy(name.clone(), Arc::new(new)));
     }
 }
 
@@ -178,6 +172,6 @@ fn alter(draft: &mut Draft<'_>, name: &mut At<Name>, action: &MaskAction) -> Res
         MaskAction::Enable(enabled) => new.enabled = *enabled,
     }
     check_conflict(draft, name, &new)?;
-    put_changed(draft, name, &old, new);
+    put_changed(draft, name, &old, PolicyDef::Mask(new));
     Ok(())
 }

@@ -1,9 +1,11 @@
 //! What masks and row filters have in common: one name space, targets and audiences.
 
+use std::sync::Arc;
+
 use dataglot_model::command::{AudienceChange, GranteeSpec, RoleSpec};
 use dataglot_model::def::PolicyDef;
 use dataglot_model::{
-    At, Audience, ColumnRef, DEFAULT_CATALOG, Grantee, Kind, Name, ObjectRef, Others, Span, SqlState, TableRef,
+    At, Audience, ColumnRef, DEFAULT_CATALOG, Grantee, Kind, Name, ObjectRef, Others, Row, Span, SqlState, TableRef,
 };
 
 use crate::image::{kind_of_policy, policy_ref};
@@ -11,6 +13,14 @@ use crate::{Draft, PlanError, catalog};
 
 /// Whom a policy applies to, as it is kept.
 pub(crate) type StoredAudience = Audience<Grantee, Name>;
+
+/// Puts the definition that a policy has now, if it is another one.
+pub(crate) fn put_changed(draft: &mut Draft<'_>, name: &Name, old: &PolicyDef, new: PolicyDef) {
+    if *old != new {
+        draft.touch_header(&policy_ref(name, &new), |_| {});
+        draft.put(Row::Policy(name.clone(), Arc::new(new)));
+    }
+}
 
 /// The policy of that name, if there is one.
 ///
@@ -21,7 +31,7 @@ pub(crate) fn find(
     name: &At<Name>,
     wanted: Kind,
     verb: &'static str,
-) -> Result<Option<std::sync::Arc<PolicyDef>>, PlanError> {
+) -> Result<Option<Arc<PolicyDef>>, PlanError> {
     let Some(policy) = draft.image.policy(name) else { return Ok(None) };
     let found = kind_of_policy(policy.def);
     if found == wanted {

@@ -8,7 +8,7 @@ use dataglot_model::{At, Kind, Name, ObjectRef, Row, SqlState};
 
 use crate::draft::{comment_of, comment_text};
 use crate::image::place_of;
-use crate::policy::{change_audience, check_free_of, check_table, find, not_on, resolve_audience};
+use crate::policy::{change_audience, check_free_of, check_table, find, not_on, put_changed, resolve_audience};
 use crate::{Draft, PlanError, catalog, rename};
 
 pub(crate) fn plan_create_row_filter(draft: &mut Draft<'_>, c: &CreateRowFilter) -> Result<(), PlanError> {
@@ -45,7 +45,7 @@ pub(crate) fn plan_create_row_filter(draft: &mut Draft<'_>, c: &CreateRowFilter)
             draft.put(Row::Policy(name.value.clone(), Arc::new(PolicyDef::RowFilter(def))));
         }
         Some(old) => {
-            put_changed(draft, name, &old, def);
+            put_changed(draft, name, &old, PolicyDef::RowFilter(def));
             if let Some(comment) = comment {
                 draft.set_comment(&object, Some(comment));
             }
@@ -73,14 +73,6 @@ fn filter_of(def: &PolicyDef) -> Option<&RowFilterDef> {
     match def {
         PolicyDef::RowFilter(filter) => Some(filter),
         PolicyDef::Mask(_) => None,
-    }
-}
-
-fn put_changed(draft: &mut Draft<'_>, name: &Name, old: &PolicyDef, new: RowFilterDef) {
-    let new = PolicyDef::RowFilter(new);
-    if *old != new {
-        draft.touch_header(&ObjectRef::RowFilter(name.clone()), |_| {});
-        draft.put(Row::Policy(name.clone(), Arc::new(new)));
     }
 }
 
@@ -167,6 +159,6 @@ fn alter(draft: &mut Draft<'_>, name: &mut At<Name>, action: &RowFilterAction) -
         }
         RowFilterAction::Enable(enabled) => new.enabled = *enabled,
     }
-    put_changed(draft, name, &old, new);
+    put_changed(draft, name, &old, PolicyDef::RowFilter(new));
     Ok(())
 }
