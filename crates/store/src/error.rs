@@ -6,9 +6,9 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use dataglot_model::{OrgName, Problem, SqlState};
+use dataglot_model::{OrgName, Problem, Seq, SqlState};
 
-use crate::Damage;
+use crate::{Damage, PostgresError};
 
 /// Who has a store open.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,6 +95,27 @@ pub enum StoreError {
     /// The org is not there (any more).
     #[error("database \"{}\" does not exist", _0.as_str())]
     NoSuchOrg(OrgName),
+    /// The server that holds it cannot be reached. Nothing was written.
+    #[error("the meta store cannot be reached")]
+    Unavailable {
+        /// What the last try met, without any content or credential.
+        reason: Arc<str>,
+    },
+    /// The connection to the server was lost before anything was written.
+    #[error("the connection to the meta store was lost")]
+    ConnectionLost,
+    /// Its history is not the one that was seen before: a restored backup, or a replica that was behind
+    /// when it took over. It takes no writes until somebody has decided which history holds.
+    #[error("the history of database \"{}\" in the meta store is not the one that was seen before", org.as_str())]
+    Diverged {
+        /// The org.
+        org: OrgName,
+        /// The transaction that was seen, and is not there any more.
+        seen: Seq,
+    },
+    /// The server that holds it does not do as a store, or not yet.
+    #[error(transparent)]
+    Postgres(#[from] Box<PostgresError>),
     /// A fault of ours.
     #[error("internal error in the meta store")]
     Internal,
@@ -128,6 +149,10 @@ impl Problem for StoreError {
             StoreError::NotAStore { .. } | StoreError::Damaged { .. } => SqlState::DataCorrupted,
             StoreError::Contended => SqlState::SerializationFailure,
             StoreError::NoSuchOrg(_) => SqlState::UndefinedDatabase,
+            StoreError::Unavailable { .. } => SqlState::CannotConnectNow,
+            StoreError::ConnectionLost => SqlState::ConnectionFailure,
+            StoreError::Diverged { .. } => SqlState::DataCorrupted,
+            StoreError::Postgres(error) => error.sqlstate(),
             StoreError::Internal => SqlState::InternalError,
         }
     }
@@ -139,7 +164,13 @@ impl Problem for StoreError {
                 let lines: Vec<_> = damage.iter().take(20).map(Damage::to_string).collect();
                 Some(lines.join("\n"))
             }
+            StoreError::Unavailable { reason } => Some(format!("The last try failed: {reason}.")),
+            StoreError::Diverged { seen, .. } => {
+                Some(format!("Transaction {seen} was there, and is not any more, or is another one."))
+            }
+            StoreError::Postgres(error) => error.detail(),
             StoreError::DiskFull
+            | StoreError::ConnectionLost
             | StoreError::Locked { .. }
             | StoreError::Newer { .. }
             | StoreError::NotAStore { .. }
@@ -160,7 +191,13 @@ impl Problem for StoreError {
             StoreError::Permissions { path, .. } => Some(format!("Run chmod 600 \"{}\".", path.display())),
             StoreError::Contended => Some("Run the transaction again.".to_owned()),
             StoreError::Poisoned => Some("The store is opened again with the next statement that needs it.".to_owned()),
+            StoreError::ConnectionLost => Some("Nothing was changed. Run the statement again.".to_owned()),
+            StoreError::Diverged { .. } => Some(
+                "No coordinator writes to it until an operator has run \"dataglot accept-history\"; what was acknowledged after its last common transaction has to be made again.".to_owned(),
+            ),
+            StoreError::Postgres(error) => error.hint(),
             StoreError::Io { .. }
+            | StoreError::Unavailable { .. }
             | StoreError::NotAStore { .. }
             | StoreError::Missing { .. }
             | StoreError::Damaged { .. }

@@ -8,7 +8,7 @@ use dataglot_model::{HeadRecord, OrgName, Seq, TransactionId};
 
 use crate::record::{key, transaction_id};
 use crate::redb::backup;
-use crate::{Base, CommitError, Group, ImageSink, MetaStore, StoreError, StoreFacts, Table};
+use crate::{Base, CommitError, DeltaSink, Group, ImageSink, MetaStore, StoreError, StoreFacts, Table, Watcher};
 
 /// The format that this version writes; the reference has the one of the redb backend.
 const SCHEMA_VERSION: u32 = crate::redb::SCHEMA_VERSION;
@@ -68,6 +68,7 @@ impl MetaStore for MemoryStore {
             store_id: self.store_id,
             schema_version: SCHEMA_VERSION,
             durable: false,
+            shared: false,
         }
     }
 
@@ -88,6 +89,34 @@ impl MetaStore for MemoryStore {
         for table in Table::IMAGE {
             content.scan(table, &prefix, &[]).for_each(|(key, value)| sink.row(table, key, value));
         }
+        Ok(())
+    }
+
+    fn delta(&self, org: &OrgName, from: Seq, sink: &mut dyn DeltaSink) -> Result<(), StoreError> {
+        let content = self.content();
+        let Some(head) = content.heads.get(org) else { return Ok(()) };
+        if !sink.begin(*head) {
+            return Ok(());
+        }
+        let mut prefix = Vec::new();
+        key::org_prefix(org, &mut prefix);
+        for (key, value) in content.scan(Table::Changes, &prefix, &key::of_change(from, 0)) {
+            if let Ok((seq, step)) = key::read_change(key) {
+                sink.change(seq, step, value);
+            }
+        }
+        for (table, key) in sink.touched() {
+            let value = content.rows.get(&(table, [prefix.as_slice(), &key].concat()));
+            sink.row(table, &key, value.map(Vec::as_slice));
+        }
+        Ok(())
+    }
+
+    fn watch(&self, _watcher: Arc<dyn Watcher>) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn halt(&self, _org: &OrgName, _seen: Seq) -> Result<(), StoreError> {
         Ok(())
     }
 
@@ -153,6 +182,15 @@ impl MetaStore for MemoryStore {
 
     fn meta_get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
         Ok(self.content().meta.get(key).cloned())
+    }
+
+    fn metas(&self) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+        Ok(self.content().meta.iter().map(|(key, value)| (key.clone(), value.clone())).collect())
+    }
+
+    fn meta_init(&self, key: &str, value: &[u8]) -> Result<Vec<u8>, StoreError> {
+        let mut content = self.content.write().unwrap_or_else(PoisonError::into_inner);
+        Ok(content.meta.entry(key.to_owned()).or_insert_with(|| value.to_vec()).clone())
     }
 
     fn meta_put(&self, key: &str, value: &[u8]) -> Result<(), StoreError> {

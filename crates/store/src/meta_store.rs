@@ -1,6 +1,8 @@
 //! What a backend has to be.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
 
 use dataglot_model::{HeadRecord, OrgName, Seq, TransactionId};
 
@@ -9,7 +11,7 @@ use crate::{CommitError, StoreError, Table};
 /// What a store says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreFacts {
-    /// `redb`, `memory`.
+    /// `redb`, `postgres`, `memory`.
     pub backend: &'static str,
     /// Where it is, without any credential; for people.
     pub location: String,
@@ -21,6 +23,8 @@ pub struct StoreFacts {
     pub schema_version: u32,
     /// Whether it outlives the process.
     pub durable: bool,
+    /// Whether other processes may write to it meanwhile.
+    pub shared: bool,
 }
 
 /// Takes one row: table, key without the org, value; `None` deletes.
@@ -85,6 +89,31 @@ pub trait ImageSink {
     fn row(&mut self, table: Table, key: &[u8], value: &[u8]);
 }
 
+/// Takes what has become of an org since a state.
+pub trait DeltaSink {
+    /// First: the head that all the rest belongs to. False: that is all that was wanted.
+    fn begin(&mut self, head: HeadRecord) -> bool;
+    /// Then each row of [`Table::Changes`] from the asked sequence number on: number, step, value.
+    fn change(&mut self, seq: Seq, step: u32, value: &[u8]);
+    /// Asked once after them: the addresses of the rows that they touch.
+    fn touched(&mut self) -> Vec<(Table, Vec<u8>)>;
+    /// Last, each of those rows as it is now: table, key without the org, value; `None`: it is gone.
+    fn row(&mut self, table: Table, key: &[u8], value: Option<&[u8]>);
+}
+
+/// Is told by a shared store what it sees of other writers. Called from the store's own thread; must
+/// not block.
+pub trait Watcher: Send + Sync + 'static {
+    /// The orgs whose heads are of interest.
+    fn orgs(&self) -> Vec<OrgName>;
+    /// The heads of those orgs (`None`: it is gone), as the store had them at `at` or later.
+    fn seen(&self, at: Instant, heads: Vec<(OrgName, Option<HeadRecord>)>);
+    /// A hint that an org may have got a new transaction.
+    fn hint(&self, org: OrgName);
+    /// The store cannot be reached; tries go on, and [`Watcher::seen`] says when one has worked.
+    fn lost(&self, error: &StoreError);
+}
+
 /// One durable home of the state. Knows tables, keys, sequence numbers and opaque bytes, and no kind
 /// of object. All calls block: never make one on a thread of an async runtime.
 pub trait MetaStore: Send + Sync + 'static {
@@ -109,6 +138,28 @@ pub trait MetaStore: Send + Sync + 'static {
     /// # Errors
     /// [`StoreError`] says why not; rows may have been handed out before.
     fn load(&self, org: &OrgName, sink: &mut dyn ImageSink) -> Result<(), StoreError>;
+
+    /// Hands what has become of the org since `from` to `sink`, all of one committed state: its head, the
+    /// changes from `from` on (itself included), the rows that they touch. Nothing, if there is no such
+    /// org.
+    ///
+    /// # Errors
+    /// [`StoreError`] says why not; some of it may have been handed out before.
+    fn delta(&self, org: &OrgName, from: Seq, sink: &mut dyn DeltaSink) -> Result<(), StoreError>;
+
+    /// Tells `watcher` of other writers from now on, until the store is dropped. Nothing happens in a
+    /// store that is not shared.
+    ///
+    /// # Errors
+    /// It cannot begin to.
+    fn watch(&self, watcher: Arc<dyn Watcher>) -> Result<(), StoreError>;
+
+    /// Makes every writer's commits to the org fail with [`StoreError::Diverged`] from now on, since
+    /// `seen` was there and is not any more. Nothing happens in a store that is not shared.
+    ///
+    /// # Errors
+    /// [`StoreError`]: it cannot be marked now.
+    fn halt(&self, org: &OrgName, seen: Seq) -> Result<(), StoreError>;
 
     /// Writes the group in one durable step, if every org is at its base. A group without orgs
     /// writes nothing.
@@ -142,6 +193,18 @@ pub trait MetaStore: Send + Sync + 'static {
     /// # Errors
     /// [`StoreError`] says why not.
     fn meta_get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError>;
+
+    /// All values that the store has once, by their keys.
+    ///
+    /// # Errors
+    /// [`StoreError`] says why not.
+    fn metas(&self) -> Result<Vec<(String, Vec<u8>)>, StoreError>;
+
+    /// Sets a value that the store has once, durably, unless it is set. Returns what is there then.
+    ///
+    /// # Errors
+    /// [`StoreError`]: it may or may not have been set.
+    fn meta_init(&self, key: &str, value: &[u8]) -> Result<Vec<u8>, StoreError>;
 
     /// Sets a value that the store has once, durably.
     ///

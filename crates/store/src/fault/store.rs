@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use dataglot_model::{HeadRecord, OrgName, Seq, TransactionId};
 
-use crate::{CommitError, Group, ImageSink, MetaStore, StoreError, StoreFacts};
+use crate::{CommitError, DeltaSink, Group, ImageSink, MetaStore, StoreError, StoreFacts, Watcher};
 
 /// What happens to a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,6 +145,18 @@ impl MetaStore for FaultStore {
         self.inner.load(org, sink)
     }
 
+    fn delta(&self, org: &OrgName, from: Seq, sink: &mut dyn DeltaSink) -> Result<(), StoreError> {
+        self.inner.delta(org, from, sink)
+    }
+
+    fn watch(&self, watcher: Arc<dyn Watcher>) -> Result<(), StoreError> {
+        self.inner.watch(watcher)
+    }
+
+    fn halt(&self, org: &OrgName, seen: Seq) -> Result<(), StoreError> {
+        self.inner.halt(org, seen)
+    }
+
     fn commit(&self, group: &Group<'_>) -> Result<(), CommitError> {
         if group.orgs.is_empty() {
             // Nothing is written: nothing can be lost.
@@ -189,6 +201,14 @@ impl MetaStore for FaultStore {
 
     fn meta_get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
         self.inner.meta_get(key)
+    }
+
+    fn metas(&self) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+        self.inner.metas()
+    }
+
+    fn meta_init(&self, key: &str, value: &[u8]) -> Result<Vec<u8>, StoreError> {
+        self.inner.meta_init(key, value)
     }
 
     fn meta_put(&self, key: &str, value: &[u8]) -> Result<(), StoreError> {

@@ -21,7 +21,7 @@ use dataglot_model::{HeadRecord, OrgName, Seq, TransactionId};
 use self::gate::Gate;
 use self::open::{Opened, open_source};
 use crate::record::{Bad, Damage, key, transaction_id};
-use crate::{CommitError, Group, ImageSink, MetaStore, StoreError, StoreFacts, Table, record};
+use crate::{CommitError, DeltaSink, Group, ImageSink, MetaStore, StoreError, StoreFacts, Table, Watcher, record};
 
 pub use open::{RedbOptions, open_redb, open_redb_with};
 
@@ -164,6 +164,7 @@ impl MetaStore for RedbStore {
             store_id: self.store_id,
             schema_version: self.schema_version,
             durable: true,
+            shared: false,
         }
     }
 
@@ -211,6 +212,48 @@ impl MetaStore for RedbStore {
             }
             Ok(Ok(()))
         })
+    }
+
+    fn delta(&self, org: &OrgName, from: Seq, sink: &mut dyn DeltaSink) -> Result<(), StoreError> {
+        let mut prefix = Vec::new();
+        key::org_prefix(org, &mut prefix);
+        let start = [prefix.as_slice(), &key::of_change(from, 0)].concat();
+        let end = key::prefix_end(&prefix);
+        let mut begun = false;
+        self.read(&mut |txn| {
+            let head = match read_head(&txn.open_table(META)?, org)? {
+                Ok(Some(head)) => head,
+                Ok(None) => return Ok(Ok(())),
+                Err(error) => return Ok(Err(error)),
+            };
+            if std::mem::replace(&mut begun, true) {
+                return Ok(Err(StoreError::Poisoned));
+            }
+            if !sink.begin(head) {
+                return Ok(Ok(()));
+            }
+            for row in txn.open_table(definition(Table::Changes))?.range(start.as_slice()..end.as_slice())? {
+                let (key, value) = row?;
+                let key = key.value().get(prefix.len()..).unwrap_or_default();
+                if let Ok((seq, step)) = key::read_change(key) {
+                    sink.change(seq, step, value.value());
+                }
+            }
+            for (table, key) in sink.touched() {
+                let full = [prefix.as_slice(), &key].concat();
+                let row = txn.open_table(definition(table))?.get(full.as_slice())?;
+                sink.row(table, &key, row.as_ref().map(::redb::AccessGuard::value));
+            }
+            Ok(Ok(()))
+        })
+    }
+
+    fn watch(&self, _watcher: Arc<dyn Watcher>) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn halt(&self, _org: &OrgName, _seen: Seq) -> Result<(), StoreError> {
+        Ok(())
     }
 
     fn commit(&self, group: &Group<'_>) -> Result<(), CommitError> {
@@ -278,6 +321,28 @@ impl MetaStore for RedbStore {
             let meta = txn.open_table(META)?;
             Ok(Ok(meta.get(key.as_bytes())?.map(|value| value.value().to_vec())))
         })
+    }
+
+    fn metas(&self) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+        self.read(&mut |txn| {
+            let end = prefix_end(VALUE_PREFIX);
+            let mut values = Vec::new();
+            for row in txn.open_table(META)?.range(VALUE_PREFIX.as_bytes()..end.as_slice())? {
+                let (key, value) = row?;
+                let key = key.value().get(VALUE_PREFIX.len()..).unwrap_or_default();
+                values.push((String::from_utf8_lossy(key).into_owned(), value.value().to_vec()));
+            }
+            Ok(Ok(values))
+        })
+    }
+
+    fn meta_init(&self, key: &str, value: &[u8]) -> Result<Vec<u8>, StoreError> {
+        // One process has the file: nobody else can set it between the two.
+        if let Some(there) = self.meta_get(key)? {
+            return Ok(there);
+        }
+        self.meta_put(key, value)?;
+        Ok(value.to_vec())
     }
 
     fn meta_put(&self, key: &str, value: &[u8]) -> Result<(), StoreError> {

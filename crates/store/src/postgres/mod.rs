@@ -1,0 +1,5 @@
+//! The backend for several coordinators: a PostgreSQL database.
+
+mod error;
+
+pub use error::PostgresError;
