@@ -108,8 +108,8 @@ pub trait Watcher: Send + Sync + 'static {
     fn orgs(&self) -> Vec<OrgName>;
     /// The heads of those orgs (`None`: it is gone), as the store had them at `at` or later.
     fn seen(&self, at: Instant, heads: Vec<(OrgName, Option<HeadRecord>)>);
-    /// A hint that an org may have got a new transaction.
-    fn hint(&self, org: OrgName);
+    /// A hint that an org may have got the transaction `seq`.
+    fn hint(&self, org: OrgName, seq: Seq);
     /// The store cannot be reached; tries go on, and [`Watcher::seen`] says when one has worked.
     fn lost(&self, error: &StoreError);
 }
