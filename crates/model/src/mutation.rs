@@ -123,6 +123,16 @@ pub enum Mutation {
     Delete(RowKey),
 }
 
+impl Mutation {
+    /// The address of the row that it changes.
+    pub fn key(&self) -> RowKey {
+        match self {
+            Mutation::Put(row) => row.key(),
+            Mutation::Delete(key) => key.clone(),
+        }
+    }
+}
+
 /// Who does something.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Actor {

@@ -37,6 +37,9 @@ impl State for OrgState {
     fn advance(&mut self, seq: Seq, at: Timestamp) {
         self.0.advance(seq, at);
     }
+    fn set_head(&mut self, head: HeadRecord) {
+        self.0.set_head(head);
+    }
     fn mark_unreadable(&mut self, secret: &Name) {
         self.0.mark_unreadable(secret, true);
     }

@@ -49,6 +49,9 @@ impl State for Nothing {
     fn advance(&mut self, seq: Seq, at: Timestamp) {
         (self.0.seq, self.0.at) = (seq, at);
     }
+    fn set_head(&mut self, head: HeadRecord) {
+        self.0 = head;
+    }
     fn mark_unreadable(&mut self, _: &Name) {}
 }
 

@@ -4,31 +4,31 @@
 //! was planned on the uncommitted part of a group waits for the group, and is planned anew if that
 //! fails. Nothing is published before it is durable. After a commit of unknown outcome nothing is
 //! committed before that outcome is known.
+//!
+//! Other processes may write to a shared store. There nothing is answered either, not even a refusal,
+//! that was planned on an image older than the store: the commit itself compares the orgs that it
+//! changes, and the others are compared before it.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use dataglot_model::{OrgName, Seq, TransactionId};
-use tokio::sync::broadcast;
+use dataglot_model::{HeadRecord, OrgName, Seq, TransactionId};
 
+use crate::follower::Follower;
 use crate::group::{Build, Transaction, empty_head};
-use crate::images::Images;
-use crate::queue::{Job, Queue};
-use crate::{
-    CommitError, Compiled, Compiler, Done, Event, HubLimits, MetaStore, OrgWrite, State, StoreError, SubmitError,
-};
+use crate::queue::{Job, Queue, Work};
+use crate::{CommitError, Compiled, Compiler, Done, HubLimits, OrgWrite, State, StoreError, SubmitError};
 
 /// How often a group is planned again because other writers of the same store were faster.
-const ATTEMPTS_MAX: u32 = 8;
+const ATTEMPTS_MAX: u32 = 16;
 
 pub(crate) struct Committer<C: Compiler> {
-    store: Arc<dyn MetaStore>,
     compiler: Arc<C>,
-    images: Arc<Images<C::State>>,
     queue: Arc<Queue<C>>,
-    events: broadcast::Sender<Event>,
+    follower: Follower<C::State>,
     group_requests_max: usize,
     group_bytes_max: usize,
     /// The group whose outcome is not known yet.
@@ -48,6 +48,14 @@ impl<C: Compiler> Planned<C> {
     }
 }
 
+/// A group, planned.
+struct Plan<C: Compiler> {
+    build: Build<C::State>,
+    planned: Vec<Planned<C>>,
+    /// The heads of the published images that were looked at; `None`: there is no such org.
+    consulted: BTreeMap<OrgName, Option<HeadRecord>>,
+}
+
 /// What became of a group.
 enum Fate {
     Durable,
@@ -56,39 +64,50 @@ enum Fate {
     Unknown,
 }
 
+/// Heads of images, as planning looks at them.
+type Consulted = RefCell<BTreeMap<OrgName, Option<HeadRecord>>>;
+
 impl<C: Compiler> Committer<C> {
     pub(crate) fn new(
-        store: Arc<dyn MetaStore>,
         compiler: Arc<C>,
-        images: Arc<Images<C::State>>,
         queue: Arc<Queue<C>>,
-        events: broadcast::Sender<Event>,
+        follower: Follower<C::State>,
         limits: &HubLimits,
     ) -> Self {
         let HubLimits { group_requests_max, group_bytes_max, .. } = *limits;
-        Committer { store, compiler, images, queue, events, group_requests_max, group_bytes_max, unsettled: None }
+        Committer { compiler, queue, follower, group_requests_max, group_bytes_max, unsettled: None }
     }
 
     /// Until the queue is stopped and empty.
     pub(crate) fn run(mut self) {
-        while let Some(jobs) = self.queue.drain(self.group_requests_max, self.group_bytes_max) {
+        while let Some(Work { jobs, news }) = self.queue.drain(self.group_requests_max, self.group_bytes_max) {
+            // What another writer has seen of a commit whose outcome we do not know is not ours to publish
+            // before we know it.
+            let settled = self.settle();
+            self.follower.take(news);
             let jobs: Vec<_> = jobs.into_iter().filter(|job| job.claim.take()).collect();
-            if let Err(error) = self.settle() {
-                jobs.into_iter().for_each(|job| answer(job, Err(SubmitError::Failed(error.clone()))));
-                continue;
+            match settled.map_or_else(Some, |()| self.follower.contact.diverged()) {
+                Some(error) => fail(jobs, &error),
+                None if jobs.is_empty() => {}
+                None => self.group(jobs),
             }
-            self.group(jobs);
         }
     }
 
     /// Plans and commits `jobs`, as often as it takes, and answers each of them.
     fn group(&mut self, mut jobs: Vec<Job<C>>) {
         for attempt in 0..ATTEMPTS_MAX {
-            let (build, planned) = self.plan(jobs);
-            let fate = if build.is_empty() { Fate::Durable } else { self.commit(&build) };
+            let Plan { build, planned, consulted } = self.plan(jobs);
+            let fate = match self.confirm(&build, consulted) {
+                Ok(true) if build.is_empty() => Fate::Durable,
+                Ok(true) => self.commit(&build, planned.len()),
+                Ok(false) => Fate::Conflict,
+                Err(error) => Fate::Failed(error),
+            };
             match fate {
                 Fate::Durable => return self.publish(build, planned),
                 Fate::Conflict => {
+                    self.follower.metrics.conflict();
                     jobs = planned.into_iter().map(|p| p.job).collect();
                     if let Err(error) = self.catch_up(&build, attempt) {
                         return fail(jobs, &error);
@@ -102,6 +121,9 @@ impl<C: Compiler> Committer<C> {
                 Fate::Failed(error) => {
                     drop(build);
                     let (wrote, others): (Vec<_>, Vec<_>) = planned.into_iter().partition(Planned::wrote);
+                    if wrote.is_empty() {
+                        return fail(others.into_iter().map(|p| p.job), &error);
+                    }
                     fail(wrote.into_iter().map(|p| p.job), &error);
                     // They were planned on what is not there now.
                     jobs = others.into_iter().map(|p| p.job).collect();
@@ -125,36 +147,59 @@ impl<C: Compiler> Committer<C> {
     }
 
     /// Plans each job on the newest image. Answers those that can be answered whatever becomes of the
-    /// group: what was planned on uncommitted state has to wait for it, however it ended.
-    fn plan(&self, jobs: Vec<Job<C>>) -> (Build<C::State>, Vec<Planned<C>>) {
+    /// group: what was planned on uncommitted state has to wait for it, however it ended, and in a shared
+    /// store all wait until it is known that their images are the newest.
+    fn plan(&self, jobs: Vec<Job<C>>) -> Plan<C> {
         let mut build = Build::new();
         let mut planned = Vec::with_capacity(jobs.len());
+        let consulted = RefCell::default();
+        let is_shared = self.follower.contact.is_shared();
         for mut job in jobs {
-            let alone = build.is_empty();
-            match self.plan_one(&mut build, &mut job) {
+            let alone = build.is_empty() && !is_shared;
+            match self.plan_one(&mut build, &consulted, &mut job) {
                 Err(error) => answer(job, Err(SubmitError::Failed(error))),
                 Ok(Err(refusal)) if alone => answer(job, Err(SubmitError::Refused(refusal))),
                 Ok(outcome) => planned.push(Planned { job, answer: outcome }),
             }
         }
-        (build, planned)
+        Plan { build, planned, consulted: consulted.into_inner() }
+    }
+
+    /// Whether the images that the group looked at, and does not change, are as new as the store. Those
+    /// that are not are brought up to it.
+    fn confirm(
+        &mut self,
+        build: &Build<C::State>,
+        consulted: BTreeMap<OrgName, Option<HeadRecord>>,
+    ) -> Result<bool, StoreError> {
+        if !self.follower.contact.is_shared() {
+            return Ok(true);
+        }
+        let mut is_newest = true;
+        for (org, head) in consulted {
+            if build.state(&org).is_none() {
+                is_newest &= self.follower.confirm(&org, head)?;
+            }
+        }
+        Ok(is_newest)
     }
 
     #[allow(clippy::type_complexity, reason = "the outer error is the store's, the inner one the compiler's")]
     fn plan_one(
         &self,
         build: &mut Build<C::State>,
+        consulted: &Consulted,
         job: &mut Job<C>,
     ) -> Result<Result<(Option<Seq>, C::Answer), C::Refusal>, StoreError> {
         let org = job.submission.org.clone();
-        let Some(state) = self.newest(build, &org)? else {
+        let Some(state) = self.newest(build, consulted, &org)? else {
             return Err(StoreError::NoSuchOrg(org));
         };
         // An image that cannot be loaded must not look like an org that is not there.
         let trouble = RefCell::new(None);
         let outcome = {
             let target = |name: &OrgName| {
-                self.newest(build, name).unwrap_or_else(|error| {
+                self.newest(build, consulted, name).unwrap_or_else(|error| {
                     *trouble.borrow_mut() = Some(error);
                     None
                 })
@@ -168,7 +213,7 @@ impl<C: Compiler> Committer<C> {
         }
         match outcome {
             Err(refusal) => Ok(Err(refusal)),
-            Ok(compiled) => self.add(build, job, &state, compiled).map(Ok),
+            Ok(compiled) => self.add(build, consulted, job, &state, compiled).map(Ok),
         }
     }
 
@@ -176,6 +221,7 @@ impl<C: Compiler> Committer<C> {
     fn add(
         &self,
         build: &mut Build<C::State>,
+        consulted: &Consulted,
         job: &Job<C>,
         before: &C::State,
         compiled: Compiled<C::State, C::Answer>,
@@ -200,7 +246,7 @@ impl<C: Compiler> Committer<C> {
         match write {
             None => {}
             Some(OrgWrite::Create { name, org_id, statement }) => {
-                if self.newest(build, &name)?.is_some() {
+                if self.newest(build, consulted, &name)?.is_some() {
                     tracing::error!("an org was to be made that exists");
                     return Err(StoreError::Internal);
                 }
@@ -210,7 +256,7 @@ impl<C: Compiler> Committer<C> {
                 build.create(name, made, transaction(Seq(1), vec![statement]));
             }
             Some(OrgWrite::Drop { name }) => {
-                let Some(dropped) = self.newest(build, &name)? else {
+                let Some(dropped) = self.newest(build, consulted, &name)? else {
                     return Err(StoreError::NoSuchOrg(name));
                 };
                 if name == submission.org {
@@ -225,36 +271,57 @@ impl<C: Compiler> Committer<C> {
     }
 
     /// The org's newest image, earlier transactions of the group included.
-    fn newest(&self, build: &Build<C::State>, org: &OrgName) -> Result<Option<C::State>, StoreError> {
-        match build.state(org) {
-            Some(state) => Ok(state.cloned()),
-            None => Ok(self.images.get_or_load(org)?.map(|state| C::State::clone(&state))),
+    fn newest(
+        &self,
+        build: &Build<C::State>,
+        consulted: &Consulted,
+        org: &OrgName,
+    ) -> Result<Option<C::State>, StoreError> {
+        if let Some(state) = build.state(org) {
+            return Ok(state.cloned());
         }
+        let state = self.follower.images.get_or_load(org)?;
+        consulted.borrow_mut().entry(org.clone()).or_insert_with(|| state.as_ref().map(|s| s.head()));
+        Ok(state.map(|state| C::State::clone(&state)))
     }
 
     /// Commits, and finds out what became of it.
-    fn commit(&self, build: &Build<C::State>) -> Fate {
-        let commit = || build.commit(self.store.as_ref());
+    fn commit(&self, build: &Build<C::State>, transactions: usize) -> Fate {
+        let Follower { store, metrics, .. } = &self.follower;
+        let started = Instant::now();
+        let commit = || build.commit(store.as_ref());
         match catch_unwind(AssertUnwindSafe(commit)).unwrap_or(Err(CommitError::Unknown(StoreError::Internal))) {
-            Ok(()) => Fate::Durable,
+            Ok(()) => {
+                metrics.committed(transactions, started.elapsed());
+                Fate::Durable
+            }
             Err(CommitError::Conflict) => Fate::Conflict,
-            Err(CommitError::Full) => Fate::Failed(StoreError::DiskFull),
-            Err(CommitError::Failed(error)) => Fate::Failed(error),
-            Err(CommitError::Unknown(error)) => match self.is_durable(build) {
-                Ok(true) => Fate::Durable,
-                Ok(false) => Fate::Failed(error),
-                Err(again) => {
-                    tracing::error!(%error, %again, "the outcome of a commit is not known");
-                    Fate::Unknown
+            Err(CommitError::Full) => {
+                metrics.commit_failed();
+                Fate::Failed(StoreError::DiskFull)
+            }
+            Err(CommitError::Failed(error)) => {
+                metrics.commit_failed();
+                Fate::Failed(error)
+            }
+            Err(CommitError::Unknown(error)) => {
+                metrics.unknown_outcome();
+                match self.is_durable(build) {
+                    Ok(true) => Fate::Durable,
+                    Ok(false) => Fate::Failed(error),
+                    Err(again) => {
+                        tracing::error!(%error, %again, "the outcome of a commit is not known");
+                        Fate::Unknown
+                    }
                 }
-            },
+            }
         }
     }
 
     /// Whether the group is there: it is one step, so one of its transactions speaks for all.
     fn is_durable(&self, build: &Build<C::State>) -> Result<bool, StoreError> {
         let Some((org, id, seq)) = build.probe() else { return Ok(true) };
-        let find = || self.store.find_transaction(&org, id);
+        let find = || self.follower.store.find_transaction(&org, id);
         let found = catch_unwind(AssertUnwindSafe(find)).unwrap_or(Err(StoreError::Internal))?;
         Ok(found == Some(seq))
     }
@@ -273,32 +340,26 @@ impl<C: Compiler> Committer<C> {
         Ok(())
     }
 
-    /// Loads what other writers have made of the group's orgs.
-    fn catch_up(&self, build: &Build<C::State>, attempt: u32) -> Result<(), StoreError> {
-        for org in build.orgs() {
-            let before = self.images.get(org).map(|s| s.head());
-            let now = self.images.reload(org)?.map(|s| s.head());
-            if let (Some(before), Some(now)) = (before, now) {
-                let missed = if before.org_id == now.org_id { before.seq.0 + 1 } else { 1 };
-                self.announce((missed..=now.seq.0).map(|seq| (org.clone(), Seq(seq))));
-            }
-        }
+    /// Takes over what other writers have made of the group's orgs.
+    fn catch_up(&mut self, build: &Build<C::State>, attempt: u32) -> Result<(), StoreError> {
         if attempt > 0 {
-            // Two writers that collide again and again must get out of step; ids are random enough.
+            // Two writers that collide again and again must get out of step; ids are random enough. The wait
+            // comes first: what is planned on should be as new as can be.
             let salt = build.probe().map_or(0, |(_, TransactionId(id), _)| id % 8);
             let millis = u64::try_from(salt).unwrap_or(0) + (1 << attempt.min(6));
             std::thread::sleep(Duration::from_millis(millis));
         }
-        Ok(())
+        build.orgs().try_for_each(|org| self.follower.catch_up(org))
     }
 
     /// The group is durable: swap the images, then answer, then announce.
     fn publish(&self, build: Build<C::State>, planned: Vec<Planned<C>>) {
         let finished = build.finish();
-        self.images.publish(finished.images);
+        let images = &self.follower.images;
+        images.publish(finished.images);
         for Planned { job, answer: outcome } in planned {
             let org = &job.submission.org;
-            let state = finished.answers.get(org).cloned().or_else(|| self.images.get(org));
+            let state = finished.answers.get(org).cloned().or_else(|| images.get(org));
             let outcome = match (outcome, state) {
                 (Err(refusal), _) => Err(SubmitError::Refused(refusal)),
                 (Ok((seq, answer)), Some(state)) => Ok(Done { seq, answer, state }),
@@ -307,14 +368,7 @@ impl<C: Compiler> Committer<C> {
             };
             answer(job, outcome);
         }
-        self.announce(finished.committed);
-    }
-
-    fn announce(&self, committed: impl IntoIterator<Item = (OrgName, Seq)>) {
-        for (org, seq) in committed {
-            // Without a receiver there is nobody to tell.
-            let _ = self.events.send(Event { org, seq });
-        }
+        self.follower.announce(finished.committed);
     }
 }
 

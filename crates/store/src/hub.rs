@@ -1,18 +1,27 @@
 //! The images of all orgs, and the way in for transactions.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use dataglot_model::{ChangedStatement, Name, OrgName, Seq, Timestamp, TransactionId};
-use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{broadcast, oneshot};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::committer::Committer;
+use crate::follower::{Follower, Watch};
+use crate::freshness::Contact;
 use crate::group::{Transaction, commit_first, empty_head};
 use crate::images::Images;
 use crate::queue::{Job, PushError, Queue};
 use crate::reader::Readers;
 use crate::record::{ChangeEntry, Damage, read_changes};
-use crate::{Compiler, MetaStore, State, StoreError, Submission, SubmitError, Ticket};
+use crate::{Compiler, Freshness, MetaStore, Metrics, State, StoreError, Submission, SubmitError, Ticket};
+
+/// How long a store may take to say how new it is.
+const REFRESH_MAX: Duration = Duration::from_secs(5);
 
 /// A transaction is durable. Sent after it is, in order, without a gap as long as the receiver keeps
 /// up; one that lags reads [`Hub::changes`].
@@ -37,6 +46,8 @@ pub struct HubLimits {
     pub group_bytes_max: usize,
     /// Events that a receiver may lag behind.
     pub feed_events_max: usize,
+    /// How long images count that could not be compared with a shared store.
+    pub lease: Duration,
 }
 
 impl Default for HubLimits {
@@ -47,6 +58,7 @@ impl Default for HubLimits {
             group_requests_max: 256,
             group_bytes_max: 8 << 20,
             feed_events_max: 4096,
+            lease: Duration::from_secs(30),
         }
     }
 }
@@ -90,6 +102,8 @@ struct Shared<C: Compiler> {
     compiler: Arc<C>,
     events: broadcast::Sender<Event>,
     readers: Readers,
+    contact: Arc<Contact>,
+    metrics: Arc<Metrics>,
 }
 
 /// Ends the committer when the last handle goes.
@@ -121,26 +135,32 @@ impl<C: Compiler> Hub<C> {
     /// The store cannot be read, or no thread can be started.
     pub fn open(store: Arc<dyn MetaStore>, compiler: C, limits: HubLimits) -> Result<Self, StoreError> {
         store.health()?;
+        let facts = store.facts();
+        let contact = Arc::new(Contact::new(facts.shared, limits.lease));
+        let metrics = Arc::new(Metrics::default());
         let compiler = Arc::new(compiler);
         let queue = Arc::new(Queue::new(limits.queue_requests_max, limits.queue_bytes_max));
-        let images = Arc::new(Images::new(Arc::clone(&store)));
+        let images = Arc::new(Images::new(Arc::clone(&store), Arc::clone(&metrics)));
         let (events, _) = broadcast::channel(limits.feed_events_max.max(1));
-        let committer = Committer::new(
-            Arc::clone(&store),
-            Arc::clone(&compiler),
-            Arc::clone(&images),
-            Arc::clone(&queue),
-            events.clone(),
-            &limits,
-        );
+        let follower = Follower {
+            store: Arc::clone(&store),
+            images: Arc::clone(&images),
+            contact: Arc::clone(&contact),
+            events: events.clone(),
+            metrics: Arc::clone(&metrics),
+            unmarked: BTreeMap::new(),
+        };
+        let committer = Committer::new(Arc::clone(&compiler), Arc::clone(&queue), follower, &limits);
         let thread = std::thread::Builder::new()
             .name("committer".to_owned())
             .spawn(move || committer.run())
             .map_err(|e| StoreError::io("start a thread for", &e))?;
-        let running = Running { queue: Arc::clone(&queue), thread: Mutex::new(Some(thread)) };
-        let store_id = store.facts().store_id;
-        let shared = Shared { store, store_id, images, queue, compiler, events, readers: Readers::start()? };
-        Ok(Hub { shared: Arc::new(shared), running: Arc::new(running) })
+        let running = Arc::new(Running { queue: Arc::clone(&queue), thread: Mutex::new(Some(thread)) });
+        store.watch(Arc::new(Watch::new(&queue, &images, Arc::clone(&contact), Arc::clone(&metrics))))?;
+        let readers = Readers::start()?;
+        let store_id = facts.store_id;
+        let shared = Shared { store, store_id, images, queue, compiler, events, readers, contact, metrics };
+        Ok(Hub { shared: Arc::new(shared), running })
     }
 
     /// The org's image. Cheap, but for the first time: then it is loaded, which blocks.
@@ -159,8 +179,85 @@ impl<C: Compiler> Hub<C> {
         if let Some(state) = self.shared.images.get(org) {
             return Ok(Some(state));
         }
-        let (images, org) = (Arc::clone(&self.shared.images), org.clone());
-        self.shared.readers.run(move || images.get_or_load(&org)).await
+        let images = Arc::clone(&self.shared.images);
+        let name = org.clone();
+        let state = self.shared.readers.run(move || images.get_or_load(&name)).await?;
+        if self.shared.contact.is_shared() {
+            // What was committed while it was loaded may have been announced to nobody.
+            self.shared.queue.tell(|news| {
+                news.hints.insert(org.clone(), Seq(u64::MAX));
+            });
+        }
+        Ok(state)
+    }
+
+    /// Brings the org's image, if it is loaded, up to what the store has now. Costs nothing in a store
+    /// that is not shared.
+    ///
+    /// # Errors
+    /// The store cannot be asked, or its history is another one.
+    pub async fn refresh(&self, org: &OrgName) -> Result<(), StoreError> {
+        if !self.shared.contact.is_shared() {
+            return Ok(());
+        }
+        let (sender, answer) = oneshot::channel();
+        self.shared.queue.tell(|news| news.asked.entry(org.clone()).or_default().push(sender));
+        match timeout(REFRESH_MAX, answer).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) => Err(StoreError::Unavailable { reason: "this server is shutting down".into() }),
+            Err(_) => Err(StoreError::Unavailable { reason: "it did not answer in time".into() }),
+        }
+    }
+
+    /// Waits until the org's image has transaction `seq`. False: it has not, after `within`.
+    ///
+    /// # Errors
+    /// The image cannot be loaded.
+    pub async fn wait_for(&self, org: &OrgName, seq: Seq, within: Duration) -> Result<bool, StoreError> {
+        let until = Instant::now() + within;
+        // First the feed, then the look: nothing can fall between the two.
+        let mut events = self.subscribe();
+        let mut asked = false;
+        loop {
+            let state = self.load(org).await?;
+            if state.is_some_and(|s| s.head().seq >= seq) {
+                return Ok(true);
+            }
+            if !std::mem::replace(&mut asked, true) {
+                // If that fails, the feed may bring it all the same.
+                let _ = timeout_at(until, self.refresh(org)).await;
+                continue;
+            }
+            match timeout_at(until, events.recv()).await {
+                Ok(Ok(_) | Err(RecvError::Lagged(_))) => {}
+                Ok(Err(RecvError::Closed)) | Err(_) => return Ok(false),
+            }
+        }
+    }
+
+    /// How old the images are.
+    pub fn freshness(&self) -> Freshness {
+        self.shared.contact.freshness()
+    }
+
+    /// How long ago the images were last known to be as new as the store.
+    pub fn contact_age(&self) -> Duration {
+        self.shared.contact.age()
+    }
+
+    /// Why nothing is written any more, if the store's history is not the one that was seen before.
+    pub fn diverged(&self) -> Option<StoreError> {
+        self.shared.contact.diverged()
+    }
+
+    /// What is counted and timed.
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        &self.shared.metrics
+    }
+
+    /// How many orgs have their images loaded.
+    pub fn images_loaded(&self) -> usize {
+        self.shared.images.loaded().len()
     }
 
     /// The records of the org that were found damaged when it was loaded.

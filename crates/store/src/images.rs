@@ -5,17 +5,19 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Instant;
 
 use dataglot_model::OrgName;
 
 use crate::record::{Damage, load_state};
-use crate::{MetaStore, State, StoreError};
+use crate::{MetaStore, Metrics, State, StoreError};
 
 pub(crate) struct Images<S> {
     store: Arc<dyn MetaStore>,
     published: RwLock<BTreeMap<OrgName, Published<S>>>,
     /// One lock for each org that is being loaded.
     loading: Mutex<BTreeMap<OrgName, Arc<Mutex<()>>>>,
+    metrics: Arc<Metrics>,
 }
 
 struct Published<S> {
@@ -24,8 +26,8 @@ struct Published<S> {
 }
 
 impl<S: State> Images<S> {
-    pub(crate) fn new(store: Arc<dyn MetaStore>) -> Self {
-        Images { store, published: RwLock::default(), loading: Mutex::default() }
+    pub(crate) fn new(store: Arc<dyn MetaStore>, metrics: Arc<Metrics>) -> Self {
+        Images { store, published: RwLock::default(), loading: Mutex::default(), metrics }
     }
 
     /// The image, if it is loaded.
@@ -60,10 +62,12 @@ impl<S: State> Images<S> {
 
     /// Replaces the image by what the store holds now.
     pub(crate) fn reload(&self, org: &OrgName) -> Result<Option<Arc<S>>, StoreError> {
+        let started = Instant::now();
         let Some((state, damage)) = load_state::<S>(self.store.as_ref(), org)? else {
             self.publish(vec![(org.clone(), None)]);
             return Ok(None);
         };
+        self.metrics.image_loaded(started.elapsed());
         let state = Arc::new(state);
         let entry = Published { state: Arc::clone(&state), damage: damage.into() };
         self.published.write().unwrap_or_else(PoisonError::into_inner).insert(org.clone(), entry);
@@ -88,6 +92,11 @@ impl<S: State> Images<S> {
         }
         drop(published);
         drop(gone);
+    }
+
+    /// The orgs whose images are loaded.
+    pub(crate) fn loaded(&self) -> Vec<OrgName> {
+        self.published.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
     }
 
     /// What was damaged when the org was loaded.

@@ -13,10 +13,13 @@
 //! Deliberately absent: SQL, rights, clocks, randomness but for the id of a new store, and any async
 //! runtime. All work on a store runs on plain threads.
 
+mod catch_up;
 mod committer;
 pub mod conformance;
 mod error;
 pub mod fault;
+mod follower;
+mod freshness;
 mod group;
 mod hub;
 mod images;
@@ -33,6 +36,7 @@ mod table;
 mod ticket;
 
 pub use error::{CommitError, Holder, StoreError};
+pub use freshness::Freshness;
 pub use hub::{Event, FirstOrg, Hub, HubLimits};
 pub use memory::open_memory;
 pub use meta_store::{Base, DeltaSink, Group, ImageSink, MetaStore, OrgGroup, RowSink, Rows, StoreFacts, Watcher};

@@ -1,12 +1,14 @@
-//! The bounded queue in front of the committer.
+//! What waits for the committer: transactions, up to a bound, and news of other writers.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
+use dataglot_model::{HeadRecord, OrgName, Seq};
 use tokio::sync::oneshot;
 
 use crate::ticket::{Claim, Outcome};
-use crate::{Compiler, Submission};
+use crate::{Compiler, StoreError, Submission};
 
 /// A transaction in the queue, with the way back to its submitter.
 pub(crate) struct Job<C: Compiler> {
@@ -15,6 +17,32 @@ pub(crate) struct Job<C: Compiler> {
     pub(crate) weight: usize,
     pub(crate) claim: Arc<Claim>,
     pub(crate) reply: oneshot::Sender<Outcome<C>>,
+}
+
+/// What is known, or asked, of other writers of the store. Bounded by the orgs that are loaded and the
+/// sessions that ask.
+#[derive(Default)]
+pub(crate) struct News {
+    /// The heads that the store was seen to have.
+    pub(crate) seen: BTreeMap<OrgName, Option<HeadRecord>>,
+    /// When they were read; `None`: nobody has.
+    pub(crate) at: Option<Instant>,
+    /// Transactions that may be there.
+    pub(crate) hints: BTreeMap<OrgName, Seq>,
+    /// Who wants to know when an org's image is as new as the store.
+    pub(crate) asked: BTreeMap<OrgName, Vec<oneshot::Sender<Result<(), StoreError>>>>,
+}
+
+impl News {
+    fn is_empty(&self) -> bool {
+        self.at.is_none() && self.hints.is_empty() && self.asked.is_empty()
+    }
+}
+
+/// What the committer does next.
+pub(crate) struct Work<C: Compiler> {
+    pub(crate) jobs: Vec<Job<C>>,
+    pub(crate) news: News,
 }
 
 /// Why the queue did not take a job.
@@ -33,12 +61,13 @@ pub(crate) struct Queue<C: Compiler> {
 struct Waiting<C: Compiler> {
     jobs: VecDeque<Job<C>>,
     bytes: usize,
+    news: News,
     stopped: bool,
 }
 
 impl<C: Compiler> Queue<C> {
     pub(crate) fn new(jobs_max: usize, bytes_max: usize) -> Self {
-        let waiting = Waiting { jobs: VecDeque::new(), bytes: 0, stopped: false };
+        let waiting = Waiting { jobs: VecDeque::new(), bytes: 0, news: News::default(), stopped: false };
         Queue { waiting: Mutex::new(waiting), ready: Condvar::new(), jobs_max, bytes_max }
     }
 
@@ -59,29 +88,42 @@ impl<C: Compiler> Queue<C> {
         Ok(())
     }
 
-    /// The jobs of the next group: whatever is there, up to the bounds, and one at least. Waits only
-    /// while there is none. `None`: stopped, and nothing is left.
-    pub(crate) fn drain(&self, jobs_max: usize, bytes_max: usize) -> Option<Vec<Job<C>>> {
+    /// Adds news.
+    pub(crate) fn tell(&self, news: impl FnOnce(&mut News)) {
         let mut waiting = self.lock();
-        while waiting.jobs.is_empty() {
+        if waiting.stopped {
+            // Who asks learns from his channel that nobody will answer.
+            return;
+        }
+        news(&mut waiting.news);
+        drop(waiting);
+        self.ready.notify_one();
+    }
+
+    /// All news, and the jobs of the next group: whatever is there, up to the bounds, and one at least if
+    /// there is any. Waits only while there is neither. `None`: stopped, and nothing is left.
+    pub(crate) fn drain(&self, jobs_max: usize, bytes_max: usize) -> Option<Work<C>> {
+        let mut waiting = self.lock();
+        while waiting.jobs.is_empty() && waiting.news.is_empty() {
             if waiting.stopped {
                 return None;
             }
             waiting = self.ready.wait(waiting).unwrap_or_else(PoisonError::into_inner);
         }
-        let mut group = Vec::with_capacity(waiting.jobs.len().min(jobs_max));
+        let news = std::mem::take(&mut waiting.news);
+        let mut jobs = Vec::with_capacity(waiting.jobs.len().min(jobs_max));
         let mut bytes = 0usize;
-        while group.len() < jobs_max.max(1) {
-            let fits = |job: &Job<C>| group.is_empty() || bytes.saturating_add(job.weight) <= bytes_max;
+        while jobs.len() < jobs_max.max(1) {
+            let fits = |job: &Job<C>| jobs.is_empty() || bytes.saturating_add(job.weight) <= bytes_max;
             if !waiting.jobs.front().is_some_and(fits) {
                 break;
             }
             let Some(job) = waiting.jobs.pop_front() else { break };
             bytes = bytes.saturating_add(job.weight);
             waiting.bytes = waiting.bytes.saturating_sub(job.weight);
-            group.push(job);
+            jobs.push(job);
         }
-        Some(group)
+        Some(Work { jobs, news })
     }
 
     /// Takes no more; what is there is still drained.

@@ -14,6 +14,8 @@ pub trait State: Clone + Send + Sync + 'static {
     fn apply(&mut self, mutation: &Mutation);
     /// A transaction was committed.
     fn advance(&mut self, seq: Seq, at: Timestamp);
+    /// Other writers' transactions were committed, and what they have made of the rows was applied.
+    fn set_head(&mut self, head: HeadRecord);
     /// The secret's ciphertext was found damaged.
     fn mark_unreadable(&mut self, secret: &Name);
 }

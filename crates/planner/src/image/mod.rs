@@ -148,6 +148,11 @@ impl Image {
         self.head.at = at;
     }
 
+    /// Other transactions were committed: what they have made of the rows has been applied.
+    pub fn set_head(&mut self, head: HeadRecord) {
+        self.head = head;
+    }
+
     /// The catalog of that name. Never the built-in one.
     pub fn catalog(&self, name: &Name) -> Option<Object<'_, CatalogDef>> {
         self.catalogs.get(name).and_then(Slot::object)

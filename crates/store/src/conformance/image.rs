@@ -43,6 +43,10 @@ impl State for Image {
         (self.head.seq, self.head.at) = (seq, at);
     }
 
+    fn set_head(&mut self, head: HeadRecord) {
+        self.head = head;
+    }
+
     fn mark_unreadable(&mut self, secret: &Name) {
         self.unreadable.insert(secret.clone());
     }

@@ -326,6 +326,33 @@ impl Partial {
     }
 }
 
+/// Puts transactions together from their rows, which come in order.
+pub(crate) struct ChangeAssembler<'a> {
+    org: &'a OrgName,
+    partial: Option<Partial>,
+}
+
+impl<'a> ChangeAssembler<'a> {
+    pub(crate) fn new(org: &'a OrgName) -> Self {
+        ChangeAssembler { org, partial: None }
+    }
+
+    /// Takes a row. Returns the transaction before, where it is the first one of the next.
+    pub(crate) fn push(&mut self, seq: Seq, step: u32, value: &[u8]) -> Option<ChangeEntry> {
+        let is_next = self.partial.as_ref().is_none_or(|p| p.seq != seq);
+        let before = if is_next { self.partial.replace(Partial::new(seq)) } else { None };
+        if let Some(partial) = &mut self.partial {
+            partial.push(step, value);
+        }
+        before.map(|p| p.finish(self.org))
+    }
+
+    /// The last transaction.
+    pub(crate) fn finish(&mut self) -> Option<ChangeEntry> {
+        self.partial.take().map(|p| p.finish(self.org))
+    }
+}
+
 /// Up to `limit` transactions after `after`, in order; fewer where they are large, but one at least if
 /// there is one.
 pub(crate) fn read_changes(
@@ -335,18 +362,13 @@ pub(crate) fn read_changes(
     limit: usize,
 ) -> Result<Vec<ChangeEntry>, StoreError> {
     let mut entries = Vec::new();
-    let mut partial: Option<Partial> = None;
+    let mut assembler = ChangeAssembler::new(org);
     let mut bytes = 0usize;
     store.changes(org, after, limit, &mut |seq, step, value| {
         bytes += value.len();
-        if partial.as_ref().is_none_or(|p| p.seq != seq) {
-            entries.extend(partial.replace(Partial::new(seq)).map(|p| p.finish(org)));
-        }
-        if let Some(partial) = &mut partial {
-            partial.push(step, value);
-        }
+        entries.extend(assembler.push(seq, step, value));
         bytes < READ_BYTES_MAX
     })?;
-    entries.extend(partial.map(|p| p.finish(org)));
+    entries.extend(assembler.finish());
     Ok(entries)
 }

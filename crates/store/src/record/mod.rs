@@ -32,8 +32,8 @@ use serde::de::DeserializeOwned;
 
 use crate::{StoreError, Table};
 
+pub(crate) use change::{ChangeAssembler, ChangeWriter, read_changes};
 pub use change::{ChangeEntry, transaction_id};
-pub(crate) use change::{ChangeWriter, read_changes};
 pub(crate) use frame::{begin, finish, open};
 pub(crate) use load::load_state;
 pub use load::{Loaded, decode_image_row};

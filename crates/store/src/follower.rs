@@ -1,0 +1,192 @@
+//! What the committer does between groups: it brings images up to what other writers have made of the
+//! store. All images of loaded orgs change on its thread only, so they never go backwards.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Instant;
+
+use dataglot_model::{HeadRecord, OrgName, Seq};
+use tokio::sync::broadcast;
+
+use crate::catch_up::{CaughtUp, catch_up};
+use crate::freshness::Contact;
+use crate::images::Images;
+use crate::queue::{News, Queue};
+use crate::{Compiler, Event, MetaStore, Metrics, State, StoreError, Watcher};
+
+/// Brings images up to date, and says what is new.
+pub(crate) struct Follower<S> {
+    pub(crate) store: Arc<dyn MetaStore>,
+    pub(crate) images: Arc<Images<S>>,
+    pub(crate) contact: Arc<Contact>,
+    pub(crate) events: broadcast::Sender<Event>,
+    pub(crate) metrics: Arc<Metrics>,
+    /// Orgs whose history diverged, and that the store has not been told of yet.
+    pub(crate) unmarked: BTreeMap<OrgName, Seq>,
+}
+
+impl<S: State> Follower<S> {
+    /// Takes in what is known of other writers, and answers who asked.
+    pub(crate) fn take(&mut self, news: News) {
+        let News { seen, at, hints, asked } = news;
+        self.mark_diverged();
+        let mut all_well = true;
+        for (org, head) in seen {
+            if self.images.get(&org).is_some_and(|s| Some(s.head()) != head) {
+                all_well &= self.catch_up(&org).is_ok();
+            }
+        }
+        for (org, seq) in hints {
+            if self.images.get(&org).is_some_and(|s| s.head().seq < seq) {
+                all_well &= self.catch_up(&org).is_ok();
+            }
+        }
+        for (org, askers) in asked {
+            let outcome = self.confirm(&org, self.images.get(&org).map(|s| s.head()));
+            for asker in askers {
+                // He may be gone.
+                let _ = asker.send(outcome.clone().map(drop));
+            }
+        }
+        if let (Some(at), true) = (at, all_well) {
+            self.contact.confirm(at);
+        }
+    }
+
+    /// Whether the store's head of `org` is `head`. If not, the image is brought up to it.
+    ///
+    /// # Errors
+    /// The store cannot be asked, or its history is another one.
+    pub(crate) fn confirm(&mut self, org: &OrgName, head: Option<HeadRecord>) -> Result<bool, StoreError> {
+        if self.store.head(org)? == head {
+            return Ok(true);
+        }
+        self.catch_up(org)?;
+        Ok(false)
+    }
+
+    /// Brings the org's image up to the store, if it is loaded.
+    ///
+    /// # Errors
+    /// The store cannot be read, or its history is another one.
+    pub(crate) fn catch_up(&mut self, org: &OrgName) -> Result<(), StoreError> {
+        let started = Instant::now();
+        let Some(state) = self.images.get(org) else { return Ok(()) };
+        let have = state.head();
+        let caught_up = || catch_up(self.store.as_ref(), org, state.as_ref());
+        let now = match catch_unwind(AssertUnwindSafe(caught_up)).unwrap_or(Err(StoreError::Internal))? {
+            CaughtUp::Same => return Ok(()),
+            CaughtUp::Newer(state) => {
+                let head = state.head();
+                self.images.publish(vec![(org.clone(), Some(Arc::new(state)))]);
+                Some(head)
+            }
+            CaughtUp::Reload => self.images.reload(org)?.map(|s| s.head()),
+            CaughtUp::Gone => {
+                self.images.publish(vec![(org.clone(), None)]);
+                None
+            }
+            CaughtUp::Diverged => return Err(self.diverge(org, have.seq)),
+        };
+        if let Some(now) = now {
+            let missed = if have.org_id == now.org_id { have.seq.0 + 1 } else { 1 };
+            self.metrics.applied((now.seq.0 + 1).saturating_sub(missed), started.elapsed());
+            self.announce((missed..=now.seq.0).map(|seq| (org.clone(), Seq(seq))));
+        }
+        Ok(())
+    }
+
+    /// Says that transactions are durable.
+    pub(crate) fn announce(&self, committed: impl IntoIterator<Item = (OrgName, Seq)>) {
+        for (org, seq) in committed {
+            // Without a receiver there is nobody to tell.
+            let _ = self.events.send(Event { org, seq });
+        }
+    }
+
+    /// The org's history is not the one that we know: nothing more is written, here or elsewhere.
+    fn diverge(&mut self, org: &OrgName, seen: Seq) -> StoreError {
+        let error = StoreError::Diverged { org: org.clone(), seen };
+        if self.contact.diverged().is_none() {
+            tracing::error!(
+                org = org.as_str(),
+                %seen,
+                "the history in the meta store is not the one that was seen before: a restored backup, or a replica \
+                 that was behind when it took over; no more writes"
+            );
+        }
+        self.contact.diverge(error.clone());
+        self.unmarked.insert(org.clone(), seen);
+        self.mark_diverged();
+        error
+    }
+
+    /// Tells the store, and so all other writers, of what has diverged. Tried again until it works.
+    fn mark_diverged(&mut self) {
+        let store = &self.store;
+        self.unmarked.retain(|org, seen| {
+            let marked = store.halt(org, *seen);
+            if let Err(error) = &marked {
+                tracing::error!(org = org.as_str(), %error, "the meta store could not be marked as diverged");
+            }
+            marked.is_err()
+        });
+    }
+}
+
+/// Passes on to the committer what a shared store says. It holds nothing alive.
+pub(crate) struct Watch<C: Compiler> {
+    queue: Weak<Queue<C>>,
+    images: Weak<Images<C::State>>,
+    contact: Arc<Contact>,
+    metrics: Arc<Metrics>,
+    /// Whether the store's last word was that it cannot be reached, or none yet.
+    silent: AtomicBool,
+}
+
+impl<C: Compiler> Watch<C> {
+    pub(crate) fn new(
+        queue: &Arc<Queue<C>>,
+        images: &Arc<Images<C::State>>,
+        contact: Arc<Contact>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        let (queue, images) = (Arc::downgrade(queue), Arc::downgrade(images));
+        Watch { queue, images, contact, metrics, silent: AtomicBool::new(true) }
+    }
+}
+
+impl<C: Compiler> Watcher for Watch<C> {
+    fn orgs(&self) -> Vec<OrgName> {
+        self.images.upgrade().map(|images| images.loaded()).unwrap_or_default()
+    }
+
+    fn seen(&self, at: Instant, heads: Vec<(OrgName, Option<HeadRecord>)>) {
+        let Some(queue) = self.queue.upgrade() else { return };
+        if self.silent.swap(false, Ordering::AcqRel) {
+            self.metrics.listener_connected();
+        }
+        queue.tell(|news| {
+            news.at = news.at.max(Some(at));
+            news.seen.extend(heads);
+        });
+    }
+
+    fn hint(&self, org: OrgName, seq: Seq) {
+        let Some(queue) = self.queue.upgrade() else { return };
+        queue.tell(|news| {
+            let newest = news.hints.entry(org).or_default();
+            *newest = seq.max(*newest);
+        });
+    }
+
+    fn lost(&self, error: &StoreError) {
+        self.contact.lose();
+        if !self.silent.swap(true, Ordering::AcqRel) {
+            self.metrics.listener_lost();
+        }
+        tracing::debug!(%error, "the meta store is not reached");
+    }
+}
