@@ -79,6 +79,12 @@ pub(crate) struct SettingArguments {
     /// Where to listen; port 0 takes a free one [default: 127.0.0.1:7432]
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<String>,
+    /// Where to answer /healthz, /readyz and /metrics over HTTP; without it nowhere
+    #[arg(long, value_name = "ADDR:PORT")]
+    http: Option<String>,
+    /// A file with the token that those requests have to bring, mode 0600; required off loopback
+    #[arg(long, value_name = "FILE")]
+    http_token_file: Option<String>,
     /// How clients prove who they are: trust [default: trust]
     #[arg(long, value_name = "MODE")]
     auth: Option<String>,
@@ -138,6 +144,8 @@ impl SettingArguments {
             config,
             store,
             listen,
+            http,
+            http_token_file,
             auth,
             allow_remote_trust,
             admin,
@@ -160,6 +168,8 @@ impl SettingArguments {
             .with_file(config.clone())
             .with(Setting::Store, store.clone())
             .with(Setting::Listen, listen.clone())
+            .with(Setting::Http, http.clone())
+            .with(Setting::HttpTokenFile, http_token_file.clone())
             .with(Setting::Auth, auth.clone())
             .with(Setting::AllowRemoteTrust, allow_remote_trust.clone())
             .with(Setting::Admin, admin.clone())

@@ -102,6 +102,15 @@ pub enum ConfigError {
         /// Where it was to listen.
         listen: SocketAddr,
     },
+    /// Metrics beyond loopback for everybody.
+    #[error("http on {http} would show this server's metrics to anyone who reaches this address")]
+    #[diagnostic(help(
+        "Name a file with a token by http_token_file, or listen on a loopback address such as 127.0.0.1:9432."
+    ))]
+    HttpWithoutToken {
+        /// Where it was to listen.
+        http: SocketAddr,
+    },
     /// No store is named.
     #[error("no store is named")]
     #[diagnostic(help(

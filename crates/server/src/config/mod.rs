@@ -36,6 +36,10 @@ pub struct Config {
     pub store: Option<StoreLocation>,
     /// Where to listen.
     pub listen: SocketAddr,
+    /// Where to answer to health checks and scrapes of metrics; `None`: nowhere.
+    pub http: Option<SocketAddr>,
+    /// The file with the token that those who ask there have to bring.
+    pub http_token_file: Option<PathBuf>,
     /// How clients prove who they are.
     pub auth: Auth,
     /// Whether `trust` may listen beyond loopback.
@@ -155,6 +159,8 @@ impl Config {
         let config = Config {
             store: l.get(Setting::Store, value::store)?,
             listen: l.get(Setting::Listen, value::listen)?.unwrap_or(value::LISTEN_DEFAULT),
+            http: l.get(Setting::Http, value::http)?.flatten(),
+            http_token_file: l.get(Setting::HttpTokenFile, value::path)?,
             auth: l.get(Setting::Auth, value::auth)?.unwrap_or(Auth::Trust),
             allow_remote_trust: l.get(Setting::AllowRemoteTrust, value::boolean)?.unwrap_or(false),
             admin: l.get_or(Setting::Admin, value::ADMIN_DEFAULT, value::name)?,
@@ -190,10 +196,16 @@ impl Config {
     ///
     /// # Errors
     /// * [`ConfigError::RemoteTrust`]: `trust` beyond loopback without the setting that allows it.
+    /// * [`ConfigError::HttpWithoutToken`]: metrics beyond loopback for everybody.
     pub fn check(&self) -> Result<(), ConfigError> {
         let Auth::Trust = self.auth;
         if !self.listen.ip().to_canonical().is_loopback() && !self.allow_remote_trust {
             return Err(ConfigError::RemoteTrust { listen: self.listen });
+        }
+        if let Some(http) = self.http.filter(|http| !http.ip().to_canonical().is_loopback())
+            && self.http_token_file.is_none()
+        {
+            return Err(ConfigError::HttpWithoutToken { http });
         }
         Ok(())
     }
@@ -251,6 +263,10 @@ impl Config {
                 None => set(false),
             },
             Setting::Listen => self.listen.to_string(),
+            Setting::Http => self.http.map_or_else(|| set(false), |address| address.to_string()),
+            Setting::HttpTokenFile => {
+                self.http_token_file.as_ref().map_or_else(|| set(false), |path| path.display().to_string())
+            }
             Setting::Auth => self.auth.as_str().to_owned(),
             Setting::AllowRemoteTrust => value::boolean_text(self.allow_remote_trust),
             Setting::Admin => self.admin.as_str().to_owned(),

@@ -6,6 +6,8 @@
 pub enum Setting {
     Store,
     Listen,
+    Http,
+    HttpTokenFile,
     Auth,
     AllowRemoteTrust,
     Admin,
@@ -41,9 +43,11 @@ pub(super) enum Place {
 
 impl Setting {
     /// All of them, in the order in which they are shown.
-    pub const ALL: [Setting; 20] = [
+    pub const ALL: [Setting; 22] = [
         Setting::Store,
         Setting::Listen,
+        Setting::Http,
+        Setting::HttpTokenFile,
         Setting::Auth,
         Setting::AllowRemoteTrust,
         Setting::Admin,
@@ -69,6 +73,8 @@ impl Setting {
         match self {
             Setting::Store => "store",
             Setting::Listen => "listen",
+            Setting::Http => "http",
+            Setting::HttpTokenFile => "http_token_file",
             Setting::Auth => "auth",
             Setting::AllowRemoteTrust => "allow_remote_trust",
             Setting::Admin => "admin",
@@ -120,6 +126,8 @@ impl Setting {
             | Setting::DepthMax
             | Setting::ScriptBytesMax => Place::Limits,
             Setting::Listen
+            | Setting::Http
+            | Setting::HttpTokenFile
             | Setting::Auth
             | Setting::AllowRemoteTrust
             | Setting::Admin

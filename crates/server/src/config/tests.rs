@@ -57,9 +57,11 @@ fn the_strongest_source_wins() {
 /// A value that differs from the default, for every setting, by every source that may have it.
 #[test]
 fn every_setting_comes_from_every_source() {
-    let samples: [(Setting, &str, &str); 18] = [
+    let samples: [(Setting, &str, &str); 20] = [
         (Setting::Store, "path=/x/y", "path=/x/y"),
         (Setting::Listen, "[::1]:5", "[::1]:5"),
+        (Setting::Http, "localhost:6", "127.0.0.1:6"),
+        (Setting::HttpTokenFile, "/t", "/t"),
         (Setting::Auth, "trust", "trust"),
         (Setting::AllowRemoteTrust, "true", "true"),
         (Setting::Admin, "root", "root"),
@@ -188,6 +190,22 @@ fn trust_stays_on_loopback_unless_told_otherwise() {
         assert!(matches!(check(remote, "false"), Err(ConfigError::RemoteTrust { .. })), "{remote}");
         assert!(check(remote, "true").is_ok(), "{remote}");
     }
+}
+
+#[test]
+fn l_05_metrics_stay_on_loopback_without_a_token() {
+    let check = |http: &str, token: &[(Setting, &str)]| {
+        load(&[&[(Setting::Http, http)], token].concat(), &[], None).unwrap().check()
+    };
+    let token = [(Setting::HttpTokenFile, "/t")];
+    for local in ["off", "127.0.0.1:0", "[::1]:1", "[::ffff:127.0.0.1]:1", "localhost:1"] {
+        assert!(check(local, &[]).is_ok(), "{local}");
+    }
+    for remote in ["0.0.0.0:1", "[::]:1", "10.0.0.1:1", "[::ffff:10.0.0.1]:1"] {
+        assert!(matches!(check(remote, &[]), Err(ConfigError::HttpWithoutToken { .. })), "{remote}");
+        assert!(check(remote, &token).is_ok(), "{remote}");
+    }
+    refused("http = \"on\"", &["\"http\" takes off, or an address and a port"]);
 }
 
 #[test]

@@ -86,6 +86,17 @@ pub(super) fn listen(text: &str) -> Result<SocketAddr, Wanted> {
     numeric.parse().map_err(|_| "an address and a port, as in 127.0.0.1:7432 or [::1]:7432".into())
 }
 
+/// `off`: nowhere.
+pub(super) fn http(text: &str) -> Result<Option<SocketAddr>, Wanted> {
+    if text == "off" {
+        return Ok(None);
+    }
+    match listen(text) {
+        Ok(address) => Ok(Some(address)),
+        Err(_) => Err("off, or an address and a port, as in 127.0.0.1:9432 or [::1]:9432".into()),
+    }
+}
+
 pub(super) fn auth(text: &str) -> Result<Auth, Wanted> {
     match text {
         "trust" => Ok(Auth::Trust),
