@@ -52,6 +52,7 @@ impl<S: State> Follower<S> {
         }
         if let (Some(at), true) = (at, all_well) {
             self.contact.confirm(at);
+            self.metrics.behind(0);
         }
     }
 
@@ -158,6 +159,15 @@ impl<C: Compiler> Watch<C> {
     }
 }
 
+/// How many transactions `heads` have that the images lack.
+fn behind<S: State>(images: &Images<S>, heads: &[(OrgName, Option<HeadRecord>)]) -> u64 {
+    let lacking = |(org, head): &(OrgName, Option<HeadRecord>)| {
+        let have = images.get(org)?.head().seq.0;
+        Some(head.as_ref()?.seq.0.saturating_sub(have))
+    };
+    heads.iter().filter_map(lacking).sum()
+}
+
 impl<C: Compiler> Watcher for Watch<C> {
     fn orgs(&self) -> Vec<OrgName> {
         self.images.upgrade().map(|images| images.loaded()).unwrap_or_default()
@@ -167,6 +177,9 @@ impl<C: Compiler> Watcher for Watch<C> {
         let Some(queue) = self.queue.upgrade() else { return };
         if self.silent.swap(false, Ordering::AcqRel) {
             self.metrics.listener_connected();
+        }
+        if let Some(images) = self.images.upgrade() {
+            self.metrics.behind(behind(&images, &heads));
         }
         queue.tell(|news| {
             news.at = news.at.max(Some(at));

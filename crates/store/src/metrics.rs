@@ -3,8 +3,7 @@
 //! Every call is a few atomic additions, and none can fail. There is no label: their number does not
 //! grow with what users do, and no name of an org or an object gets out.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
@@ -21,14 +20,11 @@ pub struct Metrics {
     commit_failures: Counter,
     feed_apply_seconds: Histogram,
     feed_transactions: Counter,
+    feed_behind: Gauge,
     feed_listener_connected: Gauge,
     feed_listener_connects: Counter,
     feed_listener_losses: Counter,
-    store_writer_connects: Counter,
     image_load_seconds: Histogram,
-    made: Instant,
-    /// Nanoseconds from `made` to the last word of the store about other writers.
-    contact_nanos: AtomicU64,
 }
 
 impl Default for Metrics {
@@ -43,13 +39,11 @@ impl Default for Metrics {
             commit_failures: Counter::default(),
             feed_apply_seconds: commit(),
             feed_transactions: Counter::default(),
+            feed_behind: Gauge::default(),
             feed_listener_connected: Gauge::default(),
             feed_listener_connects: Counter::default(),
             feed_listener_losses: Counter::default(),
-            store_writer_connects: Counter::default(),
             image_load_seconds: Histogram::new(exponential_buckets(0.001, 4.0, 9)),
-            made: Instant::now(),
-            contact_nanos: AtomicU64::new(0),
         }
     }
 }
@@ -85,7 +79,7 @@ impl Metrics {
         );
         registry.register_with_unit(
             "feed_apply",
-            "Time from the news of other writers' transactions to an image that has them",
+            "Time to bring an image up to what other writers have committed",
             Unit::Seconds,
             self.feed_apply_seconds.clone(),
         );
@@ -95,24 +89,24 @@ impl Metrics {
             self.feed_transactions.clone(),
         );
         registry.register(
+            "feed_behind_transactions",
+            "Transactions that the store was last seen to have and that the images here lack",
+            self.feed_behind.clone(),
+        );
+        registry.register(
             "feed_listener_connected",
-            "1 while a connection listens for the changes of other writers",
+            "1 while a shared store tells of other writers; 0 too where the store is not shared",
             self.feed_listener_connected.clone(),
         );
         registry.register(
             "feed_listener_connects",
-            "Connections that were made to listen for the changes of other writers",
+            "Times that a shared store began to tell of other writers, the first one included",
             self.feed_listener_connects.clone(),
         );
         registry.register(
             "feed_listener_losses",
-            "Connections lost that listened for the changes of other writers",
+            "Times that a shared store could not be reached any more for news of other writers",
             self.feed_listener_losses.clone(),
-        );
-        registry.register(
-            "store_writer_connects",
-            "Connections that were made to commit on",
-            self.store_writer_connects.clone(),
         );
         registry.register_with_unit(
             "image_load",
@@ -143,39 +137,27 @@ impl Metrics {
         self.commit_failures.inc();
     }
 
-    /// So many transactions of other writers are in an image now, that long after they were known of.
+    /// So many transactions of other writers are in an image now; that took so long.
     pub fn applied(&self, transactions: u64, took: Duration) {
         self.feed_transactions.inc_by(transactions);
         self.feed_apply_seconds.observe(took.as_secs_f64());
     }
 
-    /// The store has told its state of other writers.
-    pub fn feed_contact(&self) {
-        let nanos = u64::try_from(self.made.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        self.contact_nanos.fetch_max(nanos, Ordering::Relaxed);
+    /// The store has so many transactions that the images lack.
+    pub fn behind(&self, transactions: u64) {
+        self.feed_behind.set(i64::try_from(transactions).unwrap_or(i64::MAX));
     }
 
-    /// How long ago that was; since the start, if it never was.
-    pub fn contact_age(&self) -> Duration {
-        let contact = Duration::from_nanos(self.contact_nanos.load(Ordering::Relaxed));
-        self.made.elapsed().saturating_sub(contact)
-    }
-
-    /// A connection listens.
+    /// A shared store tells of other writers.
     pub fn listener_connected(&self) {
         self.feed_listener_connects.inc();
         self.feed_listener_connected.set(1);
     }
 
-    /// It is lost.
+    /// It does so no more.
     pub fn listener_lost(&self) {
         self.feed_listener_losses.inc();
         self.feed_listener_connected.set(0);
-    }
-
-    /// There is a connection to commit on.
-    pub fn writer_connected(&self) {
-        self.store_writer_connects.inc();
     }
 
     /// An image was loaded.
@@ -203,7 +185,7 @@ mod tests {
         metrics.listener_connected();
         metrics.listener_lost();
         metrics.listener_connected();
-        metrics.writer_connected();
+        metrics.behind(5);
         metrics.image_loaded(Duration::from_secs(2));
         let mut text = String::new();
         encode(&mut text, &registry).unwrap();
@@ -218,20 +200,10 @@ mod tests {
             "dataglot_feed_listener_connected 1",
             "dataglot_feed_listener_connects_total 2",
             "dataglot_feed_listener_losses_total 1",
-            "dataglot_store_writer_connects_total 1",
+            "dataglot_feed_behind_transactions 5",
             "dataglot_image_load_seconds_sum 2.0",
         ] {
             assert!(text.lines().any(|l| l == line), "{line} is not in {text}");
         }
-    }
-
-    #[test]
-    fn contact_makes_the_age_smaller() {
-        let metrics = Metrics::default();
-        while metrics.contact_age() < Duration::from_millis(2) {
-            std::thread::yield_now();
-        }
-        metrics.feed_contact();
-        assert!(metrics.contact_age() < metrics.made.elapsed());
     }
 }
