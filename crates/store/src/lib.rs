@@ -16,6 +16,7 @@
 mod catch_up;
 mod committer;
 pub mod conformance;
+pub mod copy;
 mod error;
 pub mod fault;
 mod follower;
