@@ -54,7 +54,7 @@ CREATE TABLE meta (
     value bytea NOT NULL
 );
 COMMENT ON TABLE meta IS 'Values that the store has once.';
-COMMENT ON COLUMN meta.key IS 'store_id, which never changes, or value/ and the name of a value.';
+COMMENT ON COLUMN meta.key IS 'store_id, which does not change once the store is in use, or value/ and the name of a value.';
 
 CREATE TABLE heads (
     org text COLLATE "C" PRIMARY KEY,
@@ -264,6 +264,21 @@ END
 $$;
 COMMENT ON FUNCTION refuse_delete_of_history() IS 'Keeps the history of a database for as long as there is one.';
 
+-- An empty store may still become the copy of another one.
+CREATE FUNCTION refuse_new_store_id() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path FROM CURRENT
+    AS $$
+BEGIN
+    IF TG_OP = 'DELETE' OR NEW.key <> OLD.key OR EXISTS (SELECT FROM heads) THEN
+        RAISE EXCEPTION 'the id of a store that is in use does not change'
+            USING ERRCODE = 'integrity_constraint_violation';
+    END IF;
+    RETURN NEW;
+END
+$$;
+COMMENT ON FUNCTION refuse_new_store_id() IS 'Keeps the id of the store.';
+
 CREATE TRIGGER append_only BEFORE UPDATE OR TRUNCATE ON changes
     FOR EACH STATEMENT EXECUTE FUNCTION refuse();
 CREATE TRIGGER kept_with_its_org AFTER DELETE ON changes
@@ -276,7 +291,7 @@ CREATE TRIGGER append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON migrations
 ALTER TABLE migrations ENABLE ALWAYS TRIGGER append_only;
 
 CREATE TRIGGER store_id_stays BEFORE UPDATE OR DELETE ON meta
-    FOR EACH ROW WHEN (OLD.key = 'store_id') EXECUTE FUNCTION refuse();
+    FOR EACH ROW WHEN (OLD.key = 'store_id') EXECUTE FUNCTION refuse_new_store_id();
 ALTER TABLE meta ENABLE ALWAYS TRIGGER store_id_stays;
 
 -- For auditors ------------------------------------------------------------------------------------
