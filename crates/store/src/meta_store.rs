@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use dataglot_model::{HeadRecord, OrgName, Seq, TransactionId};
+use dataglot_model::{HeadRecord, OrgName, Seq, Timestamp, TransactionId};
 
 use crate::{CommitError, StoreError, Table};
 
@@ -52,12 +52,14 @@ pub enum Base {
         org_id: u64,
         /// [`HeadRecord::seq`]
         seq: Seq,
+        /// [`HeadRecord::at`]: another history may have a transaction of the same number.
+        at: Timestamp,
     },
 }
 
 impl From<&HeadRecord> for Base {
     fn from(head: &HeadRecord) -> Self {
-        Base::At { org_id: head.org_id, seq: head.seq }
+        Base::At { org_id: head.org_id, seq: head.seq, at: head.at }
     }
 }
 

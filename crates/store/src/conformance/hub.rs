@@ -34,11 +34,11 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-fn default() -> OrgName {
+pub(super) fn default() -> OrgName {
     OrgName::default_org()
 }
 
-fn first_org() -> FirstOrg {
+pub(super) fn first_org() -> FirstOrg {
     let statement = dataglot_model::ChangedStatement {
         sql: "CREATE USER admin".into(),
         mutations: vec![Mutation::Put(role("admin"))],
@@ -73,7 +73,7 @@ fn open(store: Arc<FaultStore>, limits: HubLimits) -> Hub<Planner> {
     Hub::open(store, Planner, limits).unwrap()
 }
 
-fn stored(store: &dyn MetaStore, org: &OrgName) -> Option<Image> {
+pub(super) fn stored(store: &dyn MetaStore, org: &OrgName) -> Option<Image> {
     load_state::<Image>(store, org).unwrap().map(|(image, _)| image)
 }
 
@@ -84,12 +84,12 @@ fn agrees(hub: &Hub<Planner>, org: &OrgName) {
     assert_eq!(seen, stored(hub.store().as_ref(), org));
 }
 
-fn has(hub: &Hub<Planner>, org: &OrgName, text: &str) -> bool {
+pub(super) fn has(hub: &Hub<Planner>, org: &OrgName, text: &str) -> bool {
     hub.state(org).unwrap().is_some_and(|state| state.rows.contains_key(&role(text).key()))
 }
 
 /// The rig's own faults look like a store that fails now and then: try again, as a client would.
-fn until_done(hub: &Hub<Planner>, org: &OrgName, id: u128, request: impl Fn() -> Request) -> Option<Seq> {
+pub(super) fn until_done(hub: &Hub<Planner>, org: &OrgName, id: u128, request: impl Fn() -> Request) -> Option<Seq> {
     for attempt in 0..10u128 {
         match submit(hub, org, id + attempt * 1000, request()).wait() {
             Ok(done) => return done.seq,

@@ -16,6 +16,7 @@
 pub mod hub;
 pub mod image;
 pub mod sample;
+pub mod shared;
 pub mod store;
 
 use std::path::Path;
@@ -93,6 +94,16 @@ macro_rules! conformance_tests {
             stopping_finishes_the_queue
             the_feed_has_no_gap
             c041_many_writers_lose_nothing
+        );
+        $crate::conformance_tests!(@cases $make, shared:
+            c105_a_refusal_is_decided_on_the_store
+            c105_an_org_of_another_writer_is_known_at_once
+            h01_what_another_writer_does_is_seen
+            a_version_from_elsewhere_is_waited_for
+            m7_without_contact_writes_fail_at_once_and_reads_go_on
+            h06_a_history_that_goes_backwards_stops_all_writes
+            h06_a_history_that_has_grown_as_long_again_is_noticed
+            h06_a_history_that_has_grown_longer_is_noticed
         );
     };
     (@cases $make:expr, $module:ident: $($case:ident)*) => {

@@ -551,7 +551,7 @@ fn without_values(image: &Image) -> Image {
 }
 
 /// Random batches, and what they should come to.
-fn random_batch(dice: &mut Dice, image: &Image) -> Vec<Mutation> {
+pub(super) fn random_batch(dice: &mut Dice, image: &Image) -> Vec<Mutation> {
     let samples = rows();
     (0..=dice.roll(6))
         .filter_map(|_| match dice.roll(5) {
