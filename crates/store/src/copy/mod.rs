@@ -113,13 +113,17 @@ pub fn copy(from: &dyn MetaStore, to: &dyn MetaStore) -> Result<Summary, CopyErr
     let heads = from.heads().map_err(CopyError::Source)?;
     let progress = RefCell::new(Progress::default());
     write(from, to, &heads, &progress)?;
-    compare(from, to, &heads).or_else(|why| match remove(to, &heads) {
+    let why = match compare(from, to, &heads) {
+        Ok(copied) => return Ok(copied),
+        Err(why) => why,
+    };
+    match remove(to, &heads) {
         Ok(()) => Err(why),
         Err(error) => {
             tracing::error!(%error, "a copy that failed could not be removed");
             Err(CopyError::NotRemoved { why: Box::new(why) })
         }
-    })
+    }
 }
 
 /// Writes all that `from` has. The values first: an org without the mark of its key would be taken for

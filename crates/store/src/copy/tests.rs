@@ -1,6 +1,6 @@
 //! Copies between two files, with a target that fails in every way, and with a source that moves.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use dataglot_model::{ChangedStatement, Mutation, Seq, Timestamp, TransactionId};
@@ -157,11 +157,14 @@ fn a_lost_answer_is_found_out() {
     assert!(matches!(copy(from.as_ref(), unclear.as_ref()), Err(CopyError::NotRemoved { .. })));
 }
 
+/// What somebody else does to a store.
+type Meddle = Box<dyn Fn(&dyn MetaStore, usize) + Send + Sync>;
+
 /// A store that somebody else writes to while its rows are read.
 struct Moving {
     inner: Arc<dyn MetaStore>,
     /// Called before the image of an org is read: how many have been.
-    before_load: Box<dyn Fn(&dyn MetaStore, usize) + Send + Sync>,
+    before_load: Meddle,
     loads: std::sync::atomic::AtomicUsize,
 }
 
@@ -265,7 +268,7 @@ fn a_source_that_fails_gives_no_copy() {
             store.commit(&Group { orgs }).unwrap();
         }
     });
-    let inner = open_redb(&PathBuf::from(path), RedbOptions::default()).unwrap();
+    let inner = open_redb(&path, RedbOptions::default()).unwrap();
     let from = Moving { inner, before_load, loads: 0.into() };
     assert_eq!(copy(&from, to.as_ref()), Err(CopyError::SourceMoved));
     assert_eq!(to.heads().unwrap(), []);
