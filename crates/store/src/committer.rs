@@ -81,8 +81,6 @@ impl<C: Compiler> Committer<C> {
     /// Until the queue is stopped and empty.
     pub(crate) fn run(mut self) {
         while let Some(Work { jobs, news }) = self.queue.drain(self.group_requests_max, self.group_bytes_max) {
-            // What another writer has seen of a commit whose outcome we do not know is not ours to publish
-            // before we know it.
             let settled = self.settle();
             self.follower.take(news);
             let jobs: Vec<_> = jobs.into_iter().filter(|job| job.claim.take()).collect();
@@ -330,6 +328,10 @@ impl<C: Compiler> Committer<C> {
     fn settle(&mut self) -> Result<(), StoreError> {
         let Some(build) = self.unsettled.take() else { return Ok(()) };
         match self.is_durable(&build) {
+            // Others may have gone on from there, and the images with them.
+            Ok(true) if self.follower.contact.is_shared() => {
+                build.orgs().try_for_each(|org| self.follower.catch_up(org))?;
+            }
             Ok(true) => self.publish(build, Vec::new()),
             Ok(false) => {}
             Err(error) => {
