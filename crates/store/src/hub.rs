@@ -260,6 +260,11 @@ impl<C: Compiler> Hub<C> {
         self.shared.images.loaded().len()
     }
 
+    /// The images that are loaded.
+    pub fn images(&self) -> Vec<Arc<C::State>> {
+        self.shared.images.loaded().iter().filter_map(|org| self.shared.images.get(org)).collect()
+    }
+
     /// The records of the org that were found damaged when it was loaded.
     pub fn damage(&self, org: &OrgName) -> Arc<[Damage]> {
         self.shared.images.damage(org)

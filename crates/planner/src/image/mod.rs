@@ -153,6 +153,18 @@ impl Image {
         self.head = head;
     }
 
+    /// How many rows it holds: objects, grants and memberships.
+    pub fn rows(&self) -> usize {
+        self.catalogs.len()
+            + self.secrets.len()
+            + self.roles.len()
+            + self.policies.len()
+            + self.views.len()
+            + self.bare.len()
+            + self.grants.len()
+            + self.memberships.len()
+    }
+
     /// The catalog of that name. Never the built-in one.
     pub fn catalog(&self, name: &Name) -> Option<Object<'_, CatalogDef>> {
         self.catalogs.get(name).and_then(Slot::object)
