@@ -76,6 +76,15 @@ pub(crate) struct SettingArguments {
     /// Where the state is kept
     #[arg(long, value_name = "path=FILE")]
     store: Option<String>,
+    /// How often to look for what other coordinators wrote to a shared store [default: 1s]
+    #[arg(long, value_name = "TIME")]
+    store_poll_interval: Option<String>,
+    /// How long a shared store may be out of reach before access is refused [default: 30s]
+    #[arg(long, value_name = "TIME")]
+    store_lease: Option<String>,
+    /// The name of this coordinator among others; without it the host's
+    #[arg(long, value_name = "NAME")]
+    node: Option<String>,
     /// Where to listen; port 0 takes a free one [default: 127.0.0.1:7432]
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<String>,
@@ -143,6 +152,9 @@ impl SettingArguments {
         let SettingArguments {
             config,
             store,
+            store_poll_interval,
+            store_lease,
+            node,
             listen,
             http,
             http_token_file,
@@ -167,6 +179,9 @@ impl SettingArguments {
         Flags::new()
             .with_file(config.clone())
             .with(Setting::Store, store.clone())
+            .with(Setting::StorePollInterval, store_poll_interval.clone())
+            .with(Setting::StoreLease, store_lease.clone())
+            .with(Setting::Node, node.clone())
             .with(Setting::Listen, listen.clone())
             .with(Setting::Http, http.clone())
             .with(Setting::HttpTokenFile, http_token_file.clone())
@@ -226,6 +241,10 @@ mod tests {
             let flag = found.setting.flag();
             let argument = serve.get_arguments().find(|a| a.get_long() == Some(flag.as_str())).unwrap();
             let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+            if found.setting == Setting::Node {
+                assert_eq!(help, "The name of this coordinator among others; without it the host's");
+                continue;
+            }
             let said = help.split_once("[default: ").and_then(|(_, rest)| rest.split_once(']')).map(|(d, _)| d);
             let value = if found.value == "false" { None } else { Some(found.value.as_str()) };
             assert_eq!(said, value, "--{flag}");

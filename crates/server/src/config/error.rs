@@ -111,6 +111,14 @@ pub enum ConfigError {
         /// Where it was to listen.
         http: SocketAddr,
     },
+    /// A lease that runs out by itself.
+    #[error("store_lease {lease} is less than twice store_poll_interval {poll}: it would run out between two looks")]
+    ShortLease {
+        /// The lease.
+        lease: String,
+        /// How often the store is looked at.
+        poll: String,
+    },
     /// No store is named.
     #[error("no store is named")]
     #[diagnostic(help(

@@ -34,6 +34,12 @@ use source::Raw;
 pub struct Config {
     /// Where the state is kept. There is no default: a store is never made where nobody asked for one.
     pub store: Option<StoreLocation>,
+    /// How often a shared store is asked for news of other coordinators, whatever it announces by itself.
+    pub store_poll_interval: Duration,
+    /// How long a shared store may be out of reach until nothing is decided on what was last seen of it.
+    pub store_lease: Duration,
+    /// The name of this coordinator among others.
+    pub node: String,
     /// Where to listen.
     pub listen: SocketAddr,
     /// Where to answer to health checks and scrapes of metrics; `None`: nowhere.
@@ -155,9 +161,14 @@ impl Config {
         l.get(Setting::SecretKeyCommand, |_| Err::<(), _>(value::Wanted::Later("a secret key from a command")))?;
         let defaults = EngineConfig::default();
         let bytes = |text: &str| value::bytes(text, 1 << 10, 1 << 30);
+        let poll = |text: &str| value::interval(text, Duration::from_millis(10));
+        let lease = |text: &str| value::interval(text, Duration::from_millis(100));
         let count = |text: &str| value::number(text, 1, 10_000_000);
         let config = Config {
             store: l.get(Setting::Store, value::store)?,
+            store_poll_interval: l.get(Setting::StorePollInterval, poll)?.unwrap_or(value::POLL_DEFAULT),
+            store_lease: l.get(Setting::StoreLease, lease)?.unwrap_or(defaults.hub.lease),
+            node: l.get(Setting::Node, value::node)?.unwrap_or_else(value::node_default),
             listen: l.get(Setting::Listen, value::listen)?.unwrap_or(value::LISTEN_DEFAULT),
             http: l.get(Setting::Http, value::http)?.flatten(),
             http_token_file: l.get(Setting::HttpTokenFile, value::path)?,
@@ -197,6 +208,7 @@ impl Config {
     /// # Errors
     /// * [`ConfigError::RemoteTrust`]: `trust` beyond loopback without the setting that allows it.
     /// * [`ConfigError::HttpWithoutToken`]: metrics beyond loopback for everybody.
+    /// * [`ConfigError::ShortLease`]: it would run out between two looks at the store.
     pub fn check(&self) -> Result<(), ConfigError> {
         let Auth::Trust = self.auth;
         if !self.listen.ip().to_canonical().is_loopback() && !self.allow_remote_trust {
@@ -206,6 +218,11 @@ impl Config {
             && self.http_token_file.is_none()
         {
             return Err(ConfigError::HttpWithoutToken { http });
+        }
+        let (lease, poll) = (self.store_lease, self.store_poll_interval);
+        if lease < poll * 2 {
+            let text = |length| value::duration_text(Some(length));
+            return Err(ConfigError::ShortLease { lease: text(lease), poll: text(poll) });
         }
         Ok(())
     }
@@ -239,6 +256,7 @@ impl Config {
             idle_in_transaction_timeout: self.idle_in_transaction_timeout,
             ..EngineConfig::default()
         };
+        engine.hub.lease = self.store_lease;
         engine.limits.statement_bytes_max = self.statement_bytes_max;
         engine.limits.tokens_max = self.tokens_max;
         engine.limits.chain_max = self.chain_max;
@@ -262,6 +280,9 @@ impl Config {
                 Some(StoreLocation::Path(path)) => format!("path={}", path.display()),
                 None => set(false),
             },
+            Setting::StorePollInterval => value::duration_text(Some(self.store_poll_interval)),
+            Setting::StoreLease => value::duration_text(Some(self.store_lease)),
+            Setting::Node => self.node.clone(),
             Setting::Listen => self.listen.to_string(),
             Setting::Http => self.http.map_or_else(|| set(false), |address| address.to_string()),
             Setting::HttpTokenFile => {

@@ -5,6 +5,9 @@
 #[allow(missing_docs, reason = "the fields of `Config` say what each is")]
 pub enum Setting {
     Store,
+    StorePollInterval,
+    StoreLease,
+    Node,
     Listen,
     Http,
     HttpTokenFile,
@@ -43,8 +46,11 @@ pub(super) enum Place {
 
 impl Setting {
     /// All of them, in the order in which they are shown.
-    pub const ALL: [Setting; 22] = [
+    pub const ALL: [Setting; 25] = [
         Setting::Store,
+        Setting::StorePollInterval,
+        Setting::StoreLease,
+        Setting::Node,
         Setting::Listen,
         Setting::Http,
         Setting::HttpTokenFile,
@@ -72,6 +78,9 @@ impl Setting {
     pub const fn name(self) -> &'static str {
         match self {
             Setting::Store => "store",
+            Setting::StorePollInterval => "store_poll_interval",
+            Setting::StoreLease => "store_lease",
+            Setting::Node => "node",
             Setting::Listen => "listen",
             Setting::Http => "http",
             Setting::HttpTokenFile => "http_token_file",
@@ -125,7 +134,10 @@ impl Setting {
             | Setting::ChainMax
             | Setting::DepthMax
             | Setting::ScriptBytesMax => Place::Limits,
-            Setting::Listen
+            Setting::StorePollInterval
+            | Setting::StoreLease
+            | Setting::Node
+            | Setting::Listen
             | Setting::Http
             | Setting::HttpTokenFile
             | Setting::Auth

@@ -57,8 +57,11 @@ fn the_strongest_source_wins() {
 /// A value that differs from the default, for every setting, by every source that may have it.
 #[test]
 fn every_setting_comes_from_every_source() {
-    let samples: [(Setting, &str, &str); 20] = [
+    let samples: [(Setting, &str, &str); 23] = [
         (Setting::Store, "path=/x/y", "path=/x/y"),
+        (Setting::StorePollInterval, "250", "250ms"),
+        (Setting::StoreLease, "2min", "2min"),
+        (Setting::Node, "east-1", "east-1"),
         (Setting::Listen, "[::1]:5", "[::1]:5"),
         (Setting::Http, "localhost:6", "127.0.0.1:6"),
         (Setting::HttpTokenFile, "/t", "/t"),
@@ -206,6 +209,27 @@ fn l_05_metrics_stay_on_loopback_without_a_token() {
         assert!(check(remote, &token).is_ok(), "{remote}");
     }
     refused("http = \"on\"", &["\"http\" takes off, or an address and a port"]);
+}
+
+#[test]
+fn a_lease_outlasts_the_looks_at_the_store() {
+    let check = |lease: &str, poll: &str| {
+        load(&[(Setting::StoreLease, lease), (Setting::StorePollInterval, poll)], &[], None).unwrap().check()
+    };
+    assert!(check("2s", "1s").is_ok());
+    assert!(matches!(check("1999ms", "1s"), Err(ConfigError::ShortLease { .. })));
+    refused("store_poll_interval = 0", &["a length of time from 10ms to a day"]);
+    refused("store_poll_interval = \"9ms\"", &["a length of time from 10ms to a day"]);
+    refused("store_lease = \"99ms\"", &["a length of time from 100ms to a day"]);
+}
+
+#[test]
+fn a_node_has_a_name_that_can_be_shown_anywhere() {
+    for bad in ["", "a b", "n\u{f6}de", "a\nb", &"x".repeat(49)] {
+        assert!(load(&[(Setting::Node, bad)], &[], None).is_err(), "{bad:?}");
+    }
+    assert_eq!(load(&[(Setting::Node, &"x".repeat(48))], &[], None).unwrap().node.len(), 48);
+    assert!(!load(&[], &[], None).unwrap().node.is_empty());
 }
 
 #[test]

@@ -9,6 +9,9 @@ use dataglot_model::Name;
 pub(super) const LISTEN_DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7432);
 pub(super) const SHUTDOWN_DEFAULT: Duration = Duration::from_secs(10);
 pub(super) const ADMIN_DEFAULT: &str = "admin";
+pub(super) const POLL_DEFAULT: Duration = Duration::from_secs(1);
+/// Longest name of a node, in bytes. PostgreSQL cuts an application_name at 63, and it is a part of one.
+const NODE_BYTES_MAX: usize = 48;
 /// A day: longer time-outs are slips.
 const DURATION_MAX_MS: u64 = 24 * 60 * 60 * 1000;
 
@@ -126,6 +129,21 @@ pub(super) fn name(text: &str) -> Result<Name, Wanted> {
     Name::new(text).map_err(|_| "the name of a role: at most 63 bytes, in Unicode NFC, no control characters".into())
 }
 
+/// The name of a coordinator among others. It is shown in logs, metrics and PostgreSQL's views.
+pub(super) fn node(text: &str) -> Result<String, Wanted> {
+    let fits = (1..=NODE_BYTES_MAX).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic());
+    fits.then(|| text.to_owned())
+        .ok_or_else(|| Wanted::Form(format!("1 to {NODE_BYTES_MAX} printable ASCII characters without blanks")))
+}
+
+/// The host's name, as far as it can be a node's.
+pub(super) fn node_default() -> String {
+    let host = rustix::system::uname();
+    let host = host.nodename().to_string_lossy();
+    let host: String = host.chars().filter(char::is_ascii_graphic).take(NODE_BYTES_MAX).collect();
+    if host.is_empty() { "node".to_owned() } else { host }
+}
+
 pub(super) fn path(text: &str) -> Result<PathBuf, Wanted> {
     if text.is_empty() { Err("a path".into()) } else { Ok(PathBuf::from(text)) }
 }
@@ -180,6 +198,15 @@ pub(super) fn duration(text: &str) -> Result<Option<Duration>, Wanted> {
     };
     let ms = parse().ok_or("a length of time up to a day: milliseconds, or a number with ms, s, min or h; 0 is off")?;
     Ok((ms > 0).then(|| Duration::from_millis(ms)))
+}
+
+/// A length of time that cannot be off.
+pub(super) fn interval(text: &str, least: Duration) -> Result<Duration, Wanted> {
+    let wanted = || {
+        let least = duration_text(Some(least));
+        Wanted::Form(format!("a length of time from {least} to a day: milliseconds, or a number with ms, s, min or h"))
+    };
+    duration(text).ok().flatten().filter(|found| *found >= least).ok_or_else(wanted)
 }
 
 pub(super) fn duration_text(value: Option<Duration>) -> String {
