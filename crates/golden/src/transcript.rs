@@ -29,6 +29,8 @@ pub fn render(messages: &[Message], sql: &str) -> String {
             }
             Message::EmptyQueryResponse => line(&mut out, "(empty query)"),
             Message::ErrorResponse(fields) | Message::NoticeResponse(fields) => said(&mut out, fields, sql),
+            // It goes with every change, and would say in each transcript how many came before.
+            Message::ParameterStatus(name, _) if name == "dataglot.version" => {}
             Message::ParameterStatus(name, value) => line(&mut out, &format!("PARAMETER {name} = {value}")),
             Message::NotificationResponse { channel, payload, .. } => {
                 line(&mut out, &format!("NOTIFICATION {channel}: {payload}"));

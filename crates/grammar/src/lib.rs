@@ -22,6 +22,7 @@ mod options;
 mod print;
 #[allow(clippy::wildcard_enum_match_arm, reason = "syntax trees of sqlparser have many more kinds than we take")]
 mod query;
+mod redact;
 #[allow(clippy::wildcard_enum_match_arm, reason = "syntax trees of sqlparser have many more kinds than we take")]
 mod select;
 #[allow(clippy::wildcard_enum_match_arm, reason = "a token that does not fit is an error, whatever its kind")]
@@ -35,6 +36,7 @@ pub use error::{Found, Limit, SyntaxError};
 pub use lexer::split;
 pub use limits::Limits;
 pub use print::{print, print_statement};
+pub use redact::without_literals;
 
 /// What `$1`, `$2`, … stand for.
 #[derive(Clone, Copy, Debug)]

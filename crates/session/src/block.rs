@@ -2,6 +2,7 @@
 
 use dataglot_model::{Notice, SqlState, TransactionCommand, TransactionModes};
 
+use crate::audit::Fate;
 use crate::change::SubmitFailure;
 use crate::compiler::Request;
 use crate::error::SessionError;
@@ -42,7 +43,10 @@ impl Session {
                 Ok(Outcome::tag("RELEASE"))
             }
             TransactionCommand::RollbackTo(name) => {
-                let scoped = self.block("ROLLBACK TO SAVEPOINT")?.rollback_to(&name).map_err(|e| e.at(name.span))?;
+                let block = self.block("ROLLBACK TO SAVEPOINT")?;
+                let id = block.id;
+                let (scoped, undone) = block.rollback_to(&name).map_err(|e| e.at(name.span))?;
+                self.audit_all(&undone, id, Fate::RolledBack(None));
                 self.scoped = scoped;
                 Ok(Outcome::tag("ROLLBACK"))
             }
@@ -51,7 +55,7 @@ impl Session {
                 match &mut self.transaction {
                     Some(transaction) => transaction.set_modes(modes)?,
                     None if way == Way::Script => {
-                        self.begin_implicit();
+                        self.begin_implicit(way);
                         self.transaction.as_mut().map_or(Ok(()), |t| t.set_modes(modes))?;
                     }
                     None => outcome.notices.push(only_in_blocks("SET TRANSACTION")),
@@ -59,7 +63,7 @@ impl Session {
                 Ok(outcome)
             }
             TransactionCommand::SetCharacteristics(modes) => {
-                self.set_characteristics(modes)?;
+                self.set_characteristics(modes, way)?;
                 Ok(Outcome::tag("SET"))
             }
         }
@@ -72,6 +76,7 @@ impl Session {
             Some(transaction) => {
                 transaction.set_modes(modes)?;
                 transaction.explicit = true;
+                transaction.spans = true;
                 Ok(Vec::new())
             }
             None => {
@@ -134,7 +139,13 @@ impl Session {
 
     /// Ends the transaction: all that it did goes, settings included.
     pub(crate) fn roll_back(&mut self) {
+        self.roll_back_with(None);
+    }
+
+    /// The same, for a reason.
+    pub(crate) fn roll_back_with(&mut self, why: Option<SqlState>) {
         if let Some(transaction) = self.transaction.take() {
+            self.audit_all(&transaction.audited(0), transaction.id, Fate::RolledBack(why));
             self.scoped = transaction.before;
             self.scoped.end_local();
             self.prepared.close_portals();
@@ -151,14 +162,20 @@ impl Session {
         let before = transaction.before.clone();
         let listen = transaction.listen;
         let now = transaction.now;
-        if !self.scoped.settings.is_on("dry_run")
-            && let Some(planned) = transaction.into_planned()
-            && let Err(SubmitFailure::Stale(error) | SubmitFailure::Other(error)) =
-                self.submit(Request::Planned(Box::new(planned)), now).await
-        {
-            self.scoped = before;
-            self.scoped.end_local();
-            return Err(error.nowhere());
+        let (id, statements) = (transaction.id, transaction.audited(0));
+        if self.scoped.settings.is_on("dry_run") {
+            self.audit_all(&statements, id, Fate::RolledBack(None));
+        } else if let Some(planned) = transaction.into_planned() {
+            let id = id.ok_or_else(|| SessionError::bug("a transaction without an id"))?;
+            match self.submit(id, Request::Planned(Box::new(planned)), now).await {
+                Ok((_, seq)) => self.audit_all(&statements, Some(id), Fate::Done(seq)),
+                Err(SubmitFailure::Stale(error) | SubmitFailure::Other(error)) => {
+                    self.audit_all(&statements, Some(id), Fate::of_commit_error(error.code()));
+                    self.scoped = before;
+                    self.scoped.end_local();
+                    return Err(error.nowhere());
+                }
+            }
         }
         self.scoped.end_local();
         if let Some(on) = listen {
@@ -175,9 +192,9 @@ impl Session {
         self.transaction.as_mut().filter(|t| t.explicit).ok_or_else(|| SessionError::needs_block(tag))
     }
 
-    fn set_characteristics(&mut self, modes: TransactionModes) -> Result<(), SessionError> {
+    fn set_characteristics(&mut self, modes: TransactionModes, way: Way) -> Result<(), SessionError> {
         let TransactionModes { isolation, read_only, deferrable } = modes;
-        self.begin_implicit();
+        self.begin_implicit(way);
         let on = |truth: bool| if truth { "on" } else { "off" };
         let settings = [
             ("default_transaction_isolation", isolation.map(|i| i.as_str())),

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use dataglot_grammar::print;
+use dataglot_grammar::{print, print_statement};
 use dataglot_model::command::{AlterRole, AlterRoleAction};
-use dataglot_model::{Command, Notice, OrgCommand, Sensitive, SqlState, Statement, Timestamp};
+use dataglot_model::{Command, Notice, OrgCommand, Sensitive, Seq, SqlState, Statement, Timestamp, TransactionId};
 use dataglot_store::{Submission, SubmitError};
 
+use crate::audit::{Audited, Fate};
 use crate::compiler::{Answer, Direct, OrgRequest, Refusal, Request, Step, StepRef, plan_step_into};
 use crate::error::SessionError;
+use crate::fresh::Look;
 use crate::pipeline::{Outcome, Way};
 use crate::seal::{self, SealedCommand};
 use crate::session::Session;
@@ -16,6 +18,9 @@ use crate::settings;
 
 /// How often a statement whose credential was sealed against a value that is gone starts over.
 const SEAL_ATTEMPTS_MAX: usize = 4;
+
+/// The number of a transaction; `None`: it changed nothing.
+pub(crate) type Committed = Option<Seq>;
 
 /// Why a transaction was not committed.
 pub(crate) enum SubmitFailure {
@@ -27,13 +32,27 @@ pub(crate) enum SubmitFailure {
 impl Session {
     /// Plans a command on the transaction's overlay.
     pub(crate) async fn change(&mut self, command: Command<Sensitive>) -> Result<Outcome, SessionError> {
+        let statement = self.audited(print(&command));
+        let done = self.change_overlay(command, &statement).await;
+        if let Err(error) = &done {
+            let id = self.transaction.as_ref().and_then(|t| t.id);
+            self.audit(&statement, id, Fate::of_error(error.code()));
+        }
+        done
+    }
+
+    async fn change_overlay(
+        &mut self,
+        command: Command<Sensitive>,
+        statement: &Audited,
+    ) -> Result<Outcome, SessionError> {
         check_role_settings(&command)?;
         let tag = command.tag();
-        let newest = self.newest().await?;
-        let transaction = self.transaction.as_mut().ok_or_else(|| SessionError::bug("no transaction"))?;
-        if transaction.read_only {
+        if self.transaction.as_ref().is_some_and(|t| t.read_only) {
             return Err(SessionError::read_only(tag));
         }
+        let newest = self.look(Look::Write).await?;
+        let transaction = self.transaction.as_mut().ok_or_else(|| SessionError::bug("no transaction"))?;
         transaction.queried = true;
         let now = transaction.now;
         let image = transaction.look_at(&newest).clone();
@@ -47,40 +66,85 @@ impl Session {
         drop(image);
         let transaction = self.transaction.as_mut().ok_or_else(|| SessionError::bug("no transaction"))?;
         let (plan, after) = plan_step_into(transaction.take_image()?, &actor, now, &step).map_err(|r| r.error)?;
-        let sql: Arc<str> = print(&command).into();
         let notices = self.with_noop_notice(plan.notices.clone(), plan.mutations.is_empty());
         let transaction = self.transaction.as_mut().ok_or_else(|| SessionError::bug("no transaction"))?;
+        if transaction.id.is_none() {
+            transaction.id = Some(self.engine.transaction_id()?);
+        }
+        let sql = Arc::clone(&statement.sql);
         transaction.push(&actor, sql, (command, password), has_credential, plan, after)?;
         Ok(Outcome { notices, rows: None, tag: tag.into() })
     }
 
     /// Hands a command to the committer as it is: it alone is a transaction.
     pub(crate) async fn change_directly(&mut self, command: Command<Sensitive>) -> Result<Outcome, SessionError> {
+        let statement = self.audited(print(&command));
+        let id = self.engine.transaction_id()?;
+        let done = self.change_alone(command, &statement, id).await;
+        self.audit_alone(&statement, id, &done);
+        done.map(|(outcome, _)| outcome)
+    }
+
+    async fn change_alone(
+        &mut self,
+        command: Command<Sensitive>,
+        statement: &Audited,
+        id: TransactionId,
+    ) -> Result<(Outcome, Committed), SessionError> {
         check_role_settings(&command)?;
         if self.scoped.settings.is_on("default_transaction_read_only") {
             return Err(SessionError::read_only(command.tag()));
         }
         let now = self.now();
         let mut command = Some(command);
-        for attempt in 1.. {
-            let newest = self.newest().await?;
+        for attempt in 1..=SEAL_ATTEMPTS_MAX {
+            let newest = self.look(Look::Write).await?;
             let actor = self.actor(&newest.0)?;
             let again = command.take().ok_or_else(|| SessionError::bug("no command"))?;
             let keep = (carries_credential(&again) && attempt < SEAL_ATTEMPTS_MAX).then(|| again.clone());
             let engine = Arc::clone(&self.engine);
-            let SealedCommand { command: sealed, password, .. } =
-                self.interruptible(seal::seal(&engine, &newest.0, &actor, again)).await?;
+            let sealed = self.interruptible(seal::seal(&engine, &newest.0, &actor, again)).await;
+            let SealedCommand { command: sealed, password, .. } = match (sealed, keep.as_ref()) {
+                (Ok(sealed), _) => sealed,
+                // Refused on an image that may be older than the store: that is no decision.
+                (Err(refused), Some(keep)) if attempt == 1 && self.engine.is_shared() => {
+                    drop(newest);
+                    self.engine.refresh(&self.org).await?;
+                    command = Some(keep.clone());
+                    tracing::debug!(sqlstate = refused.code().code(), pid = self.pid(), "decided again");
+                    continue;
+                }
+                (Err(refused), _) => return Err(refused),
+            };
             drop(newest);
-            let sql = print(&sealed).into();
-            let step = Step { command: sealed, sql, password };
+            let step = Step { command: sealed, sql: Arc::clone(&statement.sql), password };
             let request = Request::Direct(Box::new(Direct { actor, now, step }));
-            match (self.submit(request, now).await, keep) {
+            match (self.submit(id, request, now).await, keep) {
                 (Err(SubmitFailure::Stale(_)), Some(keep)) => command = Some(keep),
                 (Err(SubmitFailure::Stale(error) | SubmitFailure::Other(error)), _) => return Err(error),
-                (Ok(answer), _) => return Ok(self.told(answer)),
+                (Ok((answer, seq)), _) => return Ok((self.told(answer), seq)),
             }
         }
         Err(SessionError::bug("no attempt"))
+    }
+
+    /// As the audit stream names a statement of the session's.
+    fn audited(&self, sql: String) -> Audited {
+        Audited { actor: Arc::clone(&self.scoped.identity.current().actor), sql: sql.into() }
+    }
+
+    /// Leaves an event for a statement that was a transaction of its own, unless it changed nothing.
+    fn audit_alone(
+        &mut self,
+        statement: &Audited,
+        id: TransactionId,
+        done: &Result<(Outcome, Committed), SessionError>,
+    ) {
+        match done {
+            Ok((_, Some(seq))) => self.audit(statement, Some(id), Fate::Done(Some(*seq))),
+            Ok((_, None)) => {}
+            Err(error) => self.audit(statement, Some(id), Fate::of_error(error.code())),
+        }
     }
 
     /// CREATE ORG, DROP ORG: never in a block.
@@ -89,6 +153,22 @@ impl Session {
         command: OrgCommand<Sensitive>,
         way: Way,
     ) -> Result<Outcome, SessionError> {
+        let statement = Statement::Org(command);
+        let audited = self.audited(print_statement(&statement));
+        let Statement::Org(command) = statement else { return Err(SessionError::bug("no org command")) };
+        let id = self.engine.transaction_id()?;
+        let done = self.change_orgs(command, way, &audited, id).await;
+        self.audit_alone(&audited, id, &done);
+        done.map(|(outcome, _)| outcome)
+    }
+
+    async fn change_orgs(
+        &mut self,
+        command: OrgCommand<Sensitive>,
+        way: Way,
+        statement: &Audited,
+        id: TransactionId,
+    ) -> Result<(Outcome, Committed), SessionError> {
         let tag = command.tag();
         let is_alone = match &self.transaction {
             Some(t) => !t.explicit && !t.queried && way == Way::Extended,
@@ -105,17 +185,17 @@ impl Session {
             return Err(SessionError::unsupported(format_args!("{tag} while dry_run is on")));
         }
         let now = self.now();
+        // Rare, and its password is judged here: so on what the store has.
+        self.engine.refresh(&self.org).await?;
         let newest = self.newest().await?;
         let actor = self.actor(&newest.0)?;
         let engine = Arc::clone(&self.engine);
         let command = self.interruptible(seal::seal_org(&engine, &newest.0, &actor, command)).await?;
         drop(newest);
-        let statement = Statement::Org(command);
-        let sql: Arc<str> = dataglot_grammar::print_statement(&statement).into();
-        let Statement::Org(command) = statement else { return Err(SessionError::bug("no org command")) };
+        let sql = Arc::clone(&statement.sql);
         let request = Request::Org(Box::new(OrgRequest { actor, now, command, sql }));
-        match self.submit(request, now).await {
-            Ok(answer) => Ok(self.told(answer)),
+        match self.submit(id, request, now).await {
+            Ok((answer, seq)) => Ok((self.told(answer), seq)),
             Err(SubmitFailure::Stale(error) | SubmitFailure::Other(error)) => Err(error),
         }
     }
@@ -139,8 +219,12 @@ impl Session {
 
     /// Puts a transaction in the queue and waits for what becomes of it. A cancel or a timeout takes it
     /// back if the committer has not got it yet; otherwise its outcome is waited for.
-    pub(crate) async fn submit(&mut self, request: Request, at: Timestamp) -> Result<Answer, SubmitFailure> {
-        let id = self.engine.transaction_id().map_err(SubmitFailure::Other)?;
+    pub(crate) async fn submit(
+        &mut self,
+        id: TransactionId,
+        request: Request,
+        at: Timestamp,
+    ) -> Result<(Answer, Committed), SubmitFailure> {
         let actor = self.scoped.identity.current().actor.session_user.clone();
         let submission = Submission { org: self.org.clone(), id, at, actor, session: self.mark(), request };
         let mut ticket = self.engine.hub().submit(submission);
@@ -158,7 +242,12 @@ impl Session {
             Ok(done) => {
                 let seq = done.seq.map(|s| s.0);
                 tracing::debug!(org = self.org.as_str(), seq, pid = self.pid(), "committed");
-                Ok(done.answer)
+                // Without a number it changed nothing: what it was decided on is published by now.
+                match done.seq {
+                    Some(seq) => self.see(seq),
+                    None => self.see_newest().await,
+                }
+                Ok((done.answer, done.seq))
             }
             Err(SubmitError::Refused(Refusal { error, stale: true })) => Err(SubmitFailure::Stale(error)),
             Err(error) => Err(SubmitFailure::Other(match error {

@@ -152,7 +152,7 @@ impl Refusal {
 }
 
 /// 40001, with what happened in DETAIL.
-fn moved(why: &str) -> SessionError {
+pub(crate) fn moved(why: &str) -> SessionError {
     SessionError::new(SqlState::SerializationFailure, "could not serialize access due to concurrent update")
         .with_detail(format!("Since the transaction began, {why}."))
         .with_hint("Run the transaction again.")

@@ -11,14 +11,14 @@ use dataglot_model::{
     TransactionId,
 };
 use dataglot_planner::initial_superuser;
-use dataglot_store::{ChangeEntry, FirstOrg, Hub, HubLimits, ImageSink, MetaStore, StoreError, Table};
+use dataglot_store::{ChangeEntry, FirstOrg, Freshness, Hub, HubLimits, ImageSink, MetaStore, StoreError, Table};
 use dataglot_vault::{self as vault, Entropy, KeyRing, VaultError};
 use tokio::sync::Semaphore;
 
 use crate::clock::Clock;
 use crate::compiler::{OrgState, Planner};
 use crate::error::SessionError;
-use crate::seal;
+use crate::{access, fresh, seal};
 
 /// Where the store keeps the canary that tells a wrong key.
 const CANARY_KEY: &str = "key_canary";
@@ -99,6 +99,8 @@ impl Problem for OpenError {
 /// What all sessions of a process share.
 pub struct Engine {
     hub: Hub<Planner>,
+    /// Other coordinators write to the store too.
+    shared: bool,
     ring: KeyRing,
     config: EngineConfig,
     clock: Arc<dyn Clock>,
@@ -121,9 +123,10 @@ impl Engine {
         entropy: Arc<dyn Entropy>,
     ) -> Result<Arc<Engine>, OpenError> {
         check_key(store.as_ref(), &ring, entropy.as_ref())?;
+        let shared = store.facts().shared;
         let hub = Hub::open(store, Planner { limits: config.limits.clone() }, config.hub.clone())?;
         let hashing = Semaphore::new(config.hashing_max.max(1));
-        Ok(Arc::new(Engine { hub, ring, config, clock, entropy, hashing, connections: Mutex::default() }))
+        Ok(Arc::new(Engine { hub, shared, ring, config, clock, entropy, hashing, connections: Mutex::default() }))
     }
 
     /// The transactions of an org after `after`, in order, at most `limit`: what `SHOW CHANGES` lists, for
@@ -195,6 +198,11 @@ impl Engine {
         &self.hub
     }
 
+    /// Whether other coordinators write to the store too.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.shared
+    }
+
     pub(crate) fn store_id(&self) -> [u8; 16] {
         self.hub.store_id()
     }
@@ -225,6 +233,31 @@ impl Engine {
     /// The newest image of an org.
     pub(crate) async fn image(&self, org: &OrgName) -> Result<Option<Arc<OrgState>>, SessionError> {
         self.hub.load(org).await.map_err(|e| SessionError::of(&e))
+    }
+
+    /// Brings the image of an org up to a shared store.
+    ///
+    /// # Errors
+    /// The store cannot be asked.
+    pub(crate) async fn refresh(&self, org: &OrgName) -> Result<(), SessionError> {
+        self.hub.refresh(org).await.map_err(|e| SessionError::of(&e))
+    }
+
+    /// The image of an org on which a login is decided: as new as a shared store, or, while that cannot be
+    /// reached, as old as the lease allows.
+    ///
+    /// # Errors
+    /// 57P03: the lease is over, or there is no image and the store cannot be reached.
+    pub(crate) async fn image_for_login(&self, org: &OrgName) -> Result<Option<Arc<OrgState>>, SessionError> {
+        match self.hub.freshness() {
+            Freshness::Expired { age } => return Err(access::closed(age)),
+            Freshness::Stale { .. } => {}
+            Freshness::Current => match self.hub.refresh(org).await {
+                Err(error) if !fresh::is_out_of_reach(&error) => return Err(SessionError::of(&error)),
+                Ok(()) | Err(_) => {}
+            },
+        }
+        self.image(org).await
     }
 
     /// One more connection of that role; `None`: it has `limit` already.

@@ -8,6 +8,9 @@
 //! What this crate keeps: no plaintext of a credential outlives the module `seal`; no literal of a client's
 //! SQL is in an error, a notice or a log line; nothing is acknowledged before it is durable.
 
+mod access;
+mod announce;
+mod audit;
 mod block;
 mod cancel;
 mod change;
@@ -15,6 +18,7 @@ mod clock;
 mod compiler;
 mod engine;
 mod error;
+mod fresh;
 mod interrupt;
 mod login;
 mod notify;
@@ -32,6 +36,7 @@ mod settings;
 mod show;
 mod transaction;
 mod value;
+mod vitals;
 
 pub use cancel::CancelHandle;
 pub use clock::{Clock, OsEntropy, SystemClock};
@@ -42,3 +47,4 @@ pub use login::Login;
 pub use notify::Notification;
 pub use response::{Column, Response, Sink};
 pub use session::{Session, TransactionStatus};
+pub use vitals::{Unready, Vitals};

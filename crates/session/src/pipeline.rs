@@ -13,6 +13,8 @@ use std::sync::Arc;
 use dataglot_grammar::{Parameters, ParseCx, Parsed, parse, split};
 use dataglot_model::{Notice, Sensitive, Severity, SqlState, Statement};
 
+use crate::access::decides_access;
+use crate::audit::Fate;
 use crate::error::SessionError;
 use crate::interrupt::guard;
 use crate::read_ahead::{self, ReadAhead};
@@ -69,16 +71,21 @@ impl Session {
 
     /// A statement failed: so has its transaction.
     pub(crate) fn failed(&mut self, error: SessionError, sql: &str, out: &mut dyn Sink) {
+        let code = error.code();
         match &mut self.transaction {
-            Some(transaction) if transaction.explicit => transaction.fail(),
-            Some(_) => self.roll_back(),
+            Some(transaction) if transaction.explicit => {
+                let id = transaction.id;
+                let undone = transaction.fail();
+                self.audit_all(&undone, id, Fate::RolledBack(Some(code)));
+            }
+            Some(_) => self.roll_back_with(Some(code)),
             None => {}
         }
-        tracing::debug!(sqlstate = error.code().code(), pid = self.pid(), "statement failed");
+        tracing::debug!(sqlstate = code.code(), pid = self.pid(), "statement failed");
         let report = error.into_report();
         let position = report.span.and_then(|span| span.char_position(sql));
         if report.severity == Severity::Fatal {
-            self.transaction = None;
+            self.roll_back_with(Some(code));
             self.end_with(report.clone());
         }
         out.send(Response::Error { report, position });
@@ -86,7 +93,7 @@ impl Session {
 
     /// A statement panicked: the session cannot be trusted any more.
     pub(crate) fn broken(&mut self, out: &mut dyn Sink) {
-        self.transaction = None;
+        self.roll_back_with(Some(SqlState::InternalError));
         let report = SessionError::bug("a statement panicked").fatal().into_report();
         self.end_with(report.clone());
         out.send(Response::Error { report, position: None });
@@ -241,23 +248,26 @@ impl Session {
         if self.transaction.as_ref().is_some_and(|t| t.failed) && !statement.allowed_when_failed() {
             return Err(SessionError::in_failed_transaction());
         }
+        if decides_access(&statement) {
+            self.check_lease()?;
+        }
         match statement {
             Statement::Transaction(command) => self.transaction_command(command, way).await,
             Statement::Org(command) => self.org_command(command, way).await,
             Statement::Change(command) => {
-                self.begin_implicit();
+                self.begin_implicit(way);
                 self.change(command).await
             }
             Statement::Read(read) => {
-                self.begin_implicit();
+                self.begin_implicit(way);
                 self.read(read).await
             }
             Statement::Select(query) => {
-                self.begin_implicit();
+                self.begin_implicit(way);
                 self.select(&query).await
             }
             Statement::Session(command) => {
-                self.begin_implicit();
+                self.begin_implicit(way);
                 self.session_command(command, way).await
             }
         }
@@ -273,10 +283,10 @@ impl Session {
     }
 
     /// Begins a transaction that ends with the message, unless there is one.
-    pub(crate) fn begin_implicit(&mut self) {
-        if self.transaction.is_none() {
-            self.transaction = Some(self.new_transaction(false));
-        }
+    pub(crate) fn begin_implicit(&mut self, way: Way) {
+        let mut transaction = self.transaction.take().unwrap_or_else(|| self.new_transaction(false));
+        transaction.spans |= way == Way::Script;
+        self.transaction = Some(transaction);
     }
 
     /// Commits the transaction of the message, if it is not a block.

@@ -228,7 +228,7 @@ impl Session {
             .map(|(i, (value, of))| value.map(|bytes| decode(bytes, *of, format_of(i), i + 1)).transpose())
             .collect::<Result<Vec<_>, _>>()?;
         let portal_entry = Portal { entry, values, formats: result_formats.to_vec(), bytes, answer: None };
-        self.begin_implicit();
+        self.begin_implicit(Way::Extended);
         self.prepared.portals.insert(portal.to_owned(), portal_entry);
         Ok(())
     }

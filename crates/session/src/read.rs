@@ -7,6 +7,7 @@ use dataglot_model::{Explain, Read, SelectQuery, Sensitive, Show};
 use crate::change::check_role_settings;
 use crate::compiler::{StepRef, plan_step};
 use crate::error::SessionError;
+use crate::fresh::Look;
 use crate::pipeline::Outcome;
 use crate::session::Session;
 use crate::set::SelectHost;
@@ -20,22 +21,22 @@ const CHANGES_PER_READ: usize = 500;
 impl Session {
     /// SHOW, DESCRIBE, EXPLAIN.
     pub(crate) async fn read(&mut self, read: Read<Sensitive>) -> Result<Outcome, SessionError> {
-        let newest = self.newest().await?;
+        let newest = self.look(Look::Read).await?;
         let transaction = self.transaction.as_mut().ok_or_else(|| SessionError::bug("no transaction"))?;
         transaction.queried = true;
         let image = transaction.look_at(&newest).clone();
         let now = transaction.now;
         let actor = self.actor(&image)?;
         let cx = ReadCx { image: &image, actor: &actor };
-        match read {
+        let mut outcome = match read {
             Read::Show(show) => {
                 let rows = match show::rows(cx, &show)? {
                     Some(rows) => rows,
                     None => self.history(cx, &show).await?,
                 };
-                Ok(Outcome::rows("SHOW", rows))
+                Outcome::rows("SHOW", rows)
             }
-            Read::Describe(describe) => Ok(Outcome::rows("DESCRIBE", show::describe::rows(cx, &describe)?)),
+            Read::Describe(describe) => Outcome::rows("DESCRIBE", show::describe::rows(cx, &describe)?),
             Read::Explain(Explain { format, command }) => {
                 check_role_settings(&command)?;
                 let engine = Arc::clone(&self.engine);
@@ -43,9 +44,11 @@ impl Session {
                 let step = StepRef { command: &sealed.command, password: sealed.password.as_ref() };
                 let (plan, _) = plan_step(&image, &actor, now, &step).map_err(|r| r.error)?;
                 let rows = show::explain::rows(format, &plan.mutations);
-                Ok(Outcome { notices: plan.notices, rows: Some(rows), tag: "EXPLAIN".into() })
+                Outcome { notices: plan.notices, rows: Some(rows), tag: "EXPLAIN".into() }
             }
-        }
+        };
+        outcome.notices.extend(self.staleness());
+        Ok(outcome)
     }
 
     /// What only the change table knows.
@@ -84,13 +87,17 @@ impl Session {
     }
 
     pub(crate) async fn select(&mut self, query: &SelectQuery) -> Result<Outcome, SessionError> {
-        let newest = self.newest().await?;
+        let newest = self.look(Look::Read).await?;
         let transaction = self.transaction.as_mut().ok_or_else(|| SessionError::bug("no transaction"))?;
         transaction.queried = true;
         let image = transaction.look_at(&newest).clone();
         let actor = self.actor(&image)?;
         let mut host = SelectHost { session: self, image, actor };
         let rows = select::run(&mut host, query)?;
-        Ok(Outcome::rows(format!("SELECT {}", rows.rows.len()), rows))
+        let mut outcome = Outcome::rows(format!("SELECT {}", rows.rows.len()), rows);
+        if query.from.is_some() {
+            outcome.notices.extend(self.staleness());
+        }
+        Ok(outcome)
     }
 }

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use dataglot_model::def::ObjectId;
-use dataglot_model::{Actor, Name, Notice, ObjectRef, OrgName, Problem, Report, SqlState, Timestamp};
+use dataglot_model::{Actor, Name, Notice, ObjectRef, OrgName, Problem, Report, Seq, SqlState, Timestamp};
 use dataglot_planner::{Image, current_actor, is_superuser};
 use tokio::time::Instant;
 
+use crate::announce::Announced;
+use crate::audit::Budget;
 use crate::cancel::CancelHandle;
 use crate::compiler::OrgState;
 use crate::engine::{Connection, Engine};
@@ -14,8 +16,7 @@ use crate::error::SessionError;
 use crate::login::Login;
 use crate::notify::Listener;
 use crate::prepared::Prepared;
-use crate::response::{Response, Sink};
-use crate::settings::{self, Settings, parse_options};
+use crate::settings::{self, Settings, VERSION_TOKEN, parse_options};
 use crate::transaction::Transaction;
 
 /// The databases that mean the org `default` where no org has the name.
@@ -89,10 +90,11 @@ pub struct Session {
     pub(crate) cancel: CancelHandle,
     /// When the running statement times out.
     pub(crate) deadline: Option<Instant>,
-    /// Reported settings, as the client was told last.
-    announced: Vec<(&'static str, String)>,
-    /// What those depend on, as it was then.
-    announced_for: Option<(Settings, Arc<Actor>, bool)>,
+    /// What the client was told last without asking.
+    pub(crate) announced: Announced,
+    /// The newest version of its org that it has made or looked at.
+    pub(crate) seen: Seq,
+    pub(crate) audit_budget: Budget,
     welcome: Vec<Notice>,
     ended: Option<Report>,
     _connection: Connection,
@@ -152,19 +154,15 @@ impl Session {
             listener: Listener::default(),
             cancel: CancelHandle::default(),
             deadline: None,
-            announced: Vec::new(),
-            announced_for: None,
+            announced: Announced::default(),
+            seen: image.head().seq,
+            audit_budget: Budget::default(),
             welcome,
             ended: None,
             _connection: connection,
         };
-        session.announced = session.reported(image);
+        session.announce_first(image);
         Ok(session)
-    }
-
-    /// The settings that a client is told at the start.
-    pub fn parameters(&self) -> Vec<(&'static str, String)> {
-        self.announced.clone()
     }
 
     /// What a client is told at the start besides.
@@ -212,36 +210,6 @@ impl Session {
             .fatal()
     }
 
-    /// Sends the reported settings whose value has changed since the client was told.
-    pub(crate) async fn announce(&mut self, out: &mut dyn Sink) {
-        let Ok(Some(newest)) = self.engine.image(&self.org).await else { return };
-        let image = self.transaction.as_ref().and_then(Transaction::image).unwrap_or(&newest.0);
-        let actor = Arc::clone(&self.scoped.identity.current().actor);
-        let superuser = is_superuser(image, &actor);
-        let is_as_before = self.announced_for.as_ref().is_some_and(|(settings, role, was)| {
-            settings.is_same(&self.scoped.settings) && Arc::ptr_eq(role, &actor) && *was == superuser
-        });
-        if is_as_before {
-            return;
-        }
-        let now = self.reported(image);
-        for (name, value) in &now {
-            if !self.announced.iter().any(|(n, v)| n == name && v == value) {
-                out.send(Response::ParameterStatus((*name).to_owned(), value.clone()));
-            }
-        }
-        self.announced = now;
-        self.announced_for = Some((self.scoped.settings.clone(), actor, superuser));
-    }
-
-    fn reported(&self, image: &Image) -> Vec<(&'static str, String)> {
-        settings::all()
-            .iter()
-            .filter(|s| s.reported)
-            .filter_map(|s| Some((s.name, self.setting(image, s.name)?)))
-            .collect()
-    }
-
     /// The value of a setting, those among them that say how things are. `None`: there is none such.
     pub(crate) fn setting(&self, image: &Image, name: &str) -> Option<String> {
         let on = |truth: bool| Some(if truth { "on" } else { "off" }.to_owned());
@@ -252,6 +220,7 @@ impl Session {
             "session_authorization" => Some(role.actor.session_user.as_str().to_owned()),
             "role" => Some(if role.is_set { role.actor.current_user.as_str().to_owned() } else { "none".to_owned() }),
             "org" => Some(self.org.as_str().to_owned()),
+            VERSION_TOKEN => Some(image.head().seq.to_string()),
             "transaction_isolation" => match transaction {
                 Some(t) => Some(t.isolation.to_owned()),
                 None => self.setting(image, "default_transaction_isolation"),
@@ -334,6 +303,19 @@ impl Session {
     pub(crate) fn pid(&self) -> i32 {
         self.pid
     }
+
+    /// The client's address.
+    pub(crate) fn client(&self) -> &str {
+        &self.client
+    }
+}
+
+impl Drop for Session {
+    /// What is not committed when the client goes is rolled back.
+    fn drop(&mut self) {
+        self.roll_back();
+        self.audit_left_out();
+    }
 }
 
 /// A user's name as an error may print it: it has passed no check yet.
@@ -349,13 +331,13 @@ async fn find_org(
 ) -> Result<Option<(OrgName, Arc<OrgState>)>, SessionError> {
     let database = database.filter(|d| !d.is_empty()).unwrap_or(user);
     if let Ok(org) = OrgName::new(database)
-        && let Some(state) = engine.image(&org).await?
+        && let Some(state) = engine.image_for_login(&org).await?
     {
         return Ok(Some((org, state)));
     }
     if DEFAULT_DATABASES.contains(&database) || database == user {
         let org = OrgName::default_org();
-        let state = engine.image(&org).await?;
+        let state = engine.image_for_login(&org).await?;
         return Ok(state.map(|state| (org, state)));
     }
     Ok(None)

@@ -9,13 +9,14 @@ use dataglot_model::{
 use dataglot_planner::{Image, is_superuser, may_set_role};
 
 use crate::error::SessionError;
+use crate::fresh::Look;
 use crate::notify::CHANNEL;
 use crate::pipeline::{Outcome, Way};
 use crate::select::Host;
 use crate::session::{Identity, Role, Session, role_id};
-use crate::settings::{self, isolation_named, parse_bool, unrecognized};
+use crate::settings::{self, VERSION_TOKEN, isolation_named, parse_bool, unrecognized};
 use crate::show::undefined;
-use crate::transaction::only_in_blocks;
+use crate::transaction::{Transaction, only_in_blocks};
 use crate::value::{Rows, Type, Value, column, columns_of};
 
 /// The columns of SHOW ALL.
@@ -40,13 +41,17 @@ impl Session {
                 Ok(Outcome::tag("RESET"))
             }
             SessionCommand::Show(name) => {
-                let image = self.image().await?;
+                // Only this one says how new the image is.
+                let image = match settings::find(&name).is_some_and(|s| s.name == VERSION_TOKEN) {
+                    true => self.image(Look::Read).await?,
+                    false => self.image_at_hand().await?,
+                };
                 let value = self.setting(&image, &name).ok_or_else(|| unrecognized(&name).at(name.span))?;
                 let rows = Rows { columns: show_columns(&name), rows: vec![vec![Value::Text(value)]] };
                 Ok(Outcome::rows("SHOW", rows))
             }
             SessionCommand::ShowAll => {
-                let image = self.image().await?;
+                let image = self.image_at_hand().await?;
                 let rows = self.all_settings(&image).into_iter().map(|(n, v, d)| vec![n.into(), v.into(), d.into()]);
                 Ok(Outcome::rows("SHOW", Rows { columns: columns_of(ALL_COLUMNS), rows: rows.collect() }))
             }
@@ -99,12 +104,26 @@ impl Session {
     }
 
     /// The image as the transaction sees it.
-    async fn image(&mut self) -> Result<Image, SessionError> {
-        let newest = self.newest().await?;
+    async fn image(&mut self, look: Look) -> Result<Image, SessionError> {
+        let newest = self.look(look).await?;
         Ok(match self.transaction.as_mut() {
             Some(transaction) => transaction.look_at(&newest).clone(),
             None => newest.0.clone(),
         })
+    }
+
+    /// The image that is at hand, however new: for what the org's state has no part in.
+    async fn image_at_hand(&mut self) -> Result<Image, SessionError> {
+        let newest = self.newest().await?;
+        Ok(self.transaction.as_ref().and_then(Transaction::image).unwrap_or(&newest.0).clone())
+    }
+
+    /// The image by which it is decided who the session may be.
+    async fn image_for(&mut self, role: Option<&At<Name>>) -> Result<Image, SessionError> {
+        match role {
+            Some(_) => self.image(Look::Decide).await,
+            None => self.image_at_hand().await,
+        }
     }
 
     /// Sets one setting; `None`: to what it was at the start.
@@ -148,7 +167,7 @@ impl Session {
     }
 
     async fn set_role(&mut self, scope: SetScope, role: Option<&At<Name>>) -> Result<(), SessionError> {
-        let image = self.image().await?;
+        let image = self.image_for(role).await?;
         let Role { actor, .. } = self.scoped.identity.current();
         let (session_user, session_user_id) = (actor.session_user.clone(), actor.session_user_id);
         // What one may become depends on the session user alone.
@@ -175,7 +194,7 @@ impl Session {
 
     /// Only for superusers, by the role that logged in.
     async fn set_authorization(&mut self, scope: SetScope, role: Option<&At<Name>>) -> Result<(), SessionError> {
-        let image = self.image().await?;
+        let image = self.image_for(role).await?;
         let login = image
             .role_by_id(self.login_id)
             .ok_or_else(|| SessionError::new(SqlState::InvalidAuthorization, "the role of this session was dropped"))?;

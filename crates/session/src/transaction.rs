@@ -5,10 +5,11 @@
 
 use std::sync::Arc;
 
-use dataglot_model::{Actor, Name, Notice, SqlState, Timestamp, TransactionModes};
+use dataglot_model::{Actor, HeadRecord, Name, Notice, SqlState, Timestamp, TransactionId, TransactionModes};
 use dataglot_planner::{Image, Plan};
 use dataglot_store::State;
 
+use crate::audit::Audited;
 use crate::compiler::{OrgState, Planned, PlannedStatement, Redo, SeenPassword};
 use crate::error::SessionError;
 use crate::session::Scoped;
@@ -24,6 +25,14 @@ const SAVEPOINTS_MAX: usize = 1_000;
 pub(crate) struct Transaction {
     /// BEGIN was said; else it ends with the message (or, in the extended protocol, at Sync).
     pub(crate) explicit: bool,
+    /// It may hold several statements: what the first looks at, the others are decided on.
+    pub(crate) spans: bool,
+    /// The store was asked how new it is before the transaction looked at its image.
+    pub(crate) is_fresh: bool,
+    /// The store was to be asked, and could not be reached.
+    pub(crate) has_missed_store: bool,
+    /// What it is called when it is committed. `None`: nothing in it has changed anything.
+    pub(crate) id: Option<TransactionId>,
     /// A statement failed: all that is left is its end.
     pub(crate) failed: bool,
     /// When it started.
@@ -69,6 +78,10 @@ impl Transaction {
     ) -> Self {
         Transaction {
             explicit,
+            spans: explicit,
+            is_fresh: false,
+            has_missed_store: false,
+            id: None,
             failed: false,
             now,
             isolation,
@@ -124,6 +137,20 @@ impl Transaction {
         self.work.as_ref().map(|w| &w.image)
     }
 
+    /// The head of what it began with, if it has looked at anything.
+    pub(crate) fn base(&self) -> Option<HeadRecord> {
+        self.work.as_ref().map(|w| w.base.head())
+    }
+
+    /// Forgets what it has looked at, if nothing was done on that. False: it is too late.
+    pub(crate) fn forget_image(&mut self) -> bool {
+        let is_unused = self.work.as_ref().is_none_or(|w| w.statements.is_empty());
+        if is_unused {
+            self.work = None;
+        }
+        is_unused
+    }
+
     /// Forks `newest`, unless it was done before.
     pub(crate) fn look_at(&mut self, newest: &Arc<OrgState>) -> &Image {
         let work = self.work.get_or_insert_with(|| Work {
@@ -173,6 +200,13 @@ impl Transaction {
         self.work.as_ref().is_some_and(|w| w.statements.iter().any(|s| !s.mutations.is_empty()))
     }
 
+    /// The statements that changed something, from the `first` on.
+    pub(crate) fn audited(&self, first: usize) -> Vec<Audited> {
+        let statements = self.work.as_ref().map(|w| w.statements.as_slice()).unwrap_or_default();
+        let done = statements.get(first..).unwrap_or_default().iter().filter(|s| !s.mutations.is_empty());
+        done.map(|s| Audited { actor: Arc::clone(&s.actor), sql: Arc::clone(&s.sql) }).collect()
+    }
+
     /// What goes to the committer. `None`: nothing changes, so there is nothing to commit.
     pub(crate) fn into_planned(self) -> Option<Planned> {
         if !self.changes() {
@@ -182,12 +216,16 @@ impl Transaction {
         Some(Planned { base: base.head(), image, now: self.now, statements, weight })
     }
 
-    /// A statement failed. What it did so far will not be used any more.
-    pub(crate) fn fail(&mut self) {
+    /// A statement failed. What it did so far will not be used any more, and is handed out, unless there is a
+    /// savepoint to return to.
+    pub(crate) fn fail(&mut self) -> Vec<Audited> {
         self.failed = true;
-        if self.savepoints.is_empty() {
-            self.work = None;
+        if !self.savepoints.is_empty() {
+            return Vec::new();
         }
+        let undone = self.audited(0);
+        self.work = None;
+        undone
     }
 
     /// `SAVEPOINT name`
@@ -214,10 +252,12 @@ impl Transaction {
         Ok(())
     }
 
-    /// `ROLLBACK TO name`: back to how things were; it stays, and can be returned to again.
-    pub(crate) fn rollback_to(&mut self, name: &Name) -> Result<Scoped, SessionError> {
+    /// `ROLLBACK TO name`: back to how things were; it stays, and can be returned to again. Hands out what is
+    /// undone.
+    pub(crate) fn rollback_to(&mut self, name: &Name) -> Result<(Scoped, Vec<Audited>), SessionError> {
         let at = self.find(name)?;
         self.savepoints.truncate(at + 1);
+        let undone = self.audited(self.savepoints.last().map_or(0, |s| s.statements));
         let Some(Savepoint { image, statements, weight, listen, scoped, .. }) = self.savepoints.last() else {
             return Err(SessionError::bug("a savepoint is gone"));
         };
@@ -228,7 +268,7 @@ impl Transaction {
         }
         self.listen = *listen;
         self.failed = false;
-        Ok(scoped.clone())
+        Ok((scoped.clone(), undone))
     }
 
     fn find(&self, name: &Name) -> Result<usize, SessionError> {

@@ -18,7 +18,9 @@ use dataglot_model::{SchemaRef, SetScope, Severity, SqlState};
 use crate::error::SessionError;
 
 pub(crate) use options::parse_options;
-pub(crate) use table::{Definition, ISOLATION_DEFAULT, all, find, isolation_named, parse_bool, version_text};
+pub(crate) use table::{
+    Definition, ISOLATION_DEFAULT, VERSION_TOKEN, all, find, isolation_named, parse_bool, version_text,
+};
 
 /// How many settings of an extension's (`a.b`) a session may make.
 const CUSTOM_SETTINGS_MAX: usize = 100;
@@ -68,8 +70,12 @@ pub(crate) fn unrecognized(name: &str) -> SessionError {
     SessionError::new(SqlState::UndefinedParameter, format!("unrecognized configuration parameter \"{name}\""))
 }
 
-/// `a.b`: a setting of an extension's that anybody may make up.
+/// `a.b`: a setting of an extension's that anybody may make up. Not under our own prefix: a slip of the pen
+/// there would pass for a setting.
 fn is_custom(name: &str) -> bool {
+    if table::own_part(name).is_some() {
+        return false;
+    }
     let mut parts = name.split('.');
     let is_part = |p: &str| {
         !p.starts_with(|c: char| c.is_ascii_digit())
@@ -140,13 +146,23 @@ impl Settings {
 
     /// The value of a setting. `None`: there is no such setting.
     pub(crate) fn get(&self, name: &str) -> Option<Cow<'_, str>> {
-        let is_lower = !name.bytes().any(|b| b.is_ascii_uppercase());
-        let key = if is_lower { Cow::Borrowed(name) } else { Cow::Owned(name.to_ascii_lowercase()) };
+        let is_key = !name.bytes().any(|b| b.is_ascii_uppercase() || b == b'.');
+        let key = if is_key {
+            Cow::Borrowed(name)
+        } else {
+            Cow::Owned(find(name).map_or_else(|| name.to_ascii_lowercase(), key_of))
+        };
         let Layers { session, local, .. } = &*self.layers;
         match local.get(&*key).or_else(|| session.get(&*key)) {
             Some(value) => Some(Cow::Borrowed(value.as_str())),
             None => self.initial_of(&key),
         }
+    }
+
+    /// The value of a setting of ours, if it is not the default. Cheap, for what is asked with every statement.
+    pub(crate) fn changed(&self, key: &str) -> Option<&str> {
+        let Layers { initial, session, local } = &*self.layers;
+        [local, session, initial].into_iter().find_map(|layer| layer.get(key)).map(String::as_str)
     }
 
     /// What RESET returns to.

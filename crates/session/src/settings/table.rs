@@ -9,6 +9,12 @@ use crate::error::SessionError;
 const VERSION: &str = concat!("16.4 (dataglot ", env!("CARGO_PKG_VERSION"), ")");
 /// The same as a number.
 const VERSION_NUM: &str = "160004";
+/// The setting that tells which version of its org a session has seen.
+pub(crate) const VERSION_TOKEN: &str = "dataglot.version";
+/// Prefix of our own settings' names. Nobody makes up another one under it.
+const OWN_PREFIX: &str = "dataglot.";
+/// Our own settings that can be named with the prefix or without.
+const OWN: [&str; 5] = ["apply_id", "dry_run", "min_version", "read_freshness", "verbose_noop"];
 /// Every transaction is serializable.
 pub(crate) const ISOLATION_DEFAULT: &str = "serializable";
 
@@ -74,6 +80,7 @@ static SETTINGS: &[Definition] = &[
     setting("check_function_bodies", "on", Takes::Bool, false, "Accepted, without effect."),
     setting("client_encoding", "UTF8", Takes::Utf8, true, "Encoding of the client: UTF-8 only."),
     setting("client_min_messages", "notice", Takes::OneOf(LEVELS), false, "Least severity of messages that are sent."),
+    setting(VERSION_TOKEN, "0", Takes::Fixed, false, "Version of the org that the session has seen."),
     setting("DateStyle", "ISO, MDY", Takes::DateStyle, true, "Accepted; times are printed in ISO form."),
     setting("default_transaction_deferrable", "off", Takes::Bool, false, "Accepted, without effect."),
     setting(
@@ -114,7 +121,21 @@ static SETTINGS: &[Definition] = &[
     setting("lc_ctype", "C", Takes::Fixed, false, "Classes of characters: ASCII."),
     setting("lock_timeout", "0", Takes::Milliseconds, false, "Accepted; nothing here waits for a lock."),
     setting("max_identifier_length", "63", Takes::Fixed, false, "Longest name, in bytes."),
+    setting(
+        "min_version",
+        "0",
+        Takes::Integer(0, i64::MAX),
+        false,
+        "Version of the org that statements wait for, if it is not here yet.",
+    ),
     setting("org", "", Takes::Fixed, false, "The org of the session."),
+    setting(
+        "read_freshness",
+        "session",
+        Takes::OneOf(&["strict", "session", "local"]),
+        false,
+        "How new what a statement reads has to be.",
+    ),
     setting("role", "none", Takes::Fixed, false, "The role set by SET ROLE."),
     setting("row_security", "on", Takes::Bool, false, "Accepted, without effect."),
     setting("search_path", "public", Takes::SearchPath, true, "Where names without a schema live."),
@@ -149,9 +170,19 @@ pub(crate) fn all() -> &'static [Definition] {
     SETTINGS
 }
 
-/// The setting of that name, in any case.
+/// The setting of that name, in any case; our own ones also by `dataglot.name`.
 pub(crate) fn find(name: &str) -> Option<&'static Definition> {
+    let name = match own_part(name) {
+        Some(rest) if OWN.iter().any(|own| own.eq_ignore_ascii_case(rest)) => rest,
+        Some(_) | None => name,
+    };
     SETTINGS.iter().find(|s| s.name.eq_ignore_ascii_case(name))
+}
+
+/// What follows our own prefix, if `name` starts with it.
+pub(super) fn own_part(name: &str) -> Option<&str> {
+    let (prefix, rest) = name.split_at_checked(OWN_PREFIX.len())?;
+    prefix.eq_ignore_ascii_case(OWN_PREFIX).then_some(rest)
 }
 
 impl Definition {

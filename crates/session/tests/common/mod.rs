@@ -202,6 +202,8 @@ pub fn render(responses: &[Response]) -> String {
                 let at = position.map(|p| format!(" @{p}")).unwrap_or_default();
                 format!("{} {}: {}{at}", report.severity.as_str(), report.sqlstate.code(), report.message)
             }
+            // It goes with every change: those ask for it that are about it.
+            Response::ParameterStatus(name, _) if name == "dataglot.version" => continue,
             Response::ParameterStatus(name, value) => format!("S {name}={value}"),
         };
         text.push_str(&line);
