@@ -315,7 +315,8 @@ SELECT r.org, r.name, r.can_login, coalesce(b.body ->> 'superuser' = 'true', fal
        coalesce(b.body ->> 'inherit' = 'true', true) AS inherit,
        coalesce(b.body ->> 'bypassrls' = 'true', false) AS bypass_row_filters,
        coalesce(json_integer(b.body, 'connection_limit'), -1) AS connection_limit,
-       instant(json_integer(b.body, 'valid_until')) AS valid_until,
+       CASE b.body ->> 'valid_until' WHEN '9223372036854775807' THEN timestamptz 'infinity'
+            ELSE instant(json_integer(b.body, 'valid_until')) END AS valid_until,
        b.body ->> 'verifier' IS NOT NULL AS has_password, b.body -> 'settings' AS settings,
        o.comment, o.created_at, o.created_by, o.changed_at, o.changed_by
   FROM (SELECT org, name, true AS can_login, body, raw FROM users
