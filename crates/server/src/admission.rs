@@ -63,6 +63,11 @@ impl Admission {
         }
         Some(Place { admission: Arc::clone(self), address, refusal })
     }
+
+    /// How many seats are taken.
+    pub(crate) fn seats(&self) -> usize {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner).seats
+    }
 }
 
 impl Place {

@@ -23,6 +23,7 @@ use crate::admission::Place;
 use crate::door::{self, Guest, Turned};
 use crate::link::{Gone, Link};
 use crate::message::{self, Bind, Fault, HEADER_BYTES, Header, Kind, Message, Target};
+use crate::metrics::Metrics;
 use crate::outbox::Outbox;
 use crate::refusal::Refusal;
 use crate::server::{Phase, Shared};
@@ -123,13 +124,18 @@ async fn talk(
     };
     let Guest { session, registration } = match entered {
         Ok(guest) => guest,
-        Err(turned) => return turned_away(link, turned),
+        Err(turned) => {
+            shared.metrics.turned(&turned);
+            return turned_away(link, turned);
+        }
     };
+    shared.metrics.let_in();
     tracing::debug!("session started");
     let idle_timeout = shared.config.idle_timeout;
     let frame_bytes_max = shared.config.frame_bytes_max;
     let talk = Conversation {
         session,
+        metrics: &shared.metrics,
         phase,
         frame_bytes_max,
         idle_timeout,
@@ -183,8 +189,9 @@ async fn caught<T>(work: impl Future<Output = T>) -> Result<T, Report> {
 }
 
 /// A session and where it stands in the protocol.
-struct Conversation {
+struct Conversation<'a> {
     session: Session,
+    metrics: &'a Metrics,
     phase: watch::Receiver<Phase>,
     frame_bytes_max: usize,
     /// How long a session may idle outside of a block.
@@ -195,7 +202,7 @@ struct Conversation {
     skipping: bool,
 }
 
-impl Conversation {
+impl Conversation<'_> {
     async fn run(mut self, link: &mut Link) -> Ended {
         loop {
             if let Err(ended) = self.turn(link).await {
@@ -286,6 +293,7 @@ impl Conversation {
             }
         }
         let state = link.out.take_state();
+        self.metrics.answered(&state);
         if state.overflowed {
             link.out.discard();
             let report = Report::error(SqlState::ProgramLimitExceeded, "the answer is larger than may wait to be sent");

@@ -67,10 +67,12 @@ pub(crate) async fn enter(link: &mut Link, peer: SocketAddr, place: &Place, shar
         Packet::Startup(startup) => startup,
         Packet::Cancel(body) => {
             // Right or wrong, too many or not: the peer sees its socket closed, and no more.
-            if let Some((process, key)) = startup::cancel(&body)
-                && shared.limiter.allows(address, Instant::now())
-            {
-                shared.registry.cancel(process, key);
+            if let Some((process, key)) = startup::cancel(&body) {
+                let allowed = shared.limiter.allows(address, Instant::now());
+                shared.metrics.cancel_request(!allowed);
+                if allowed {
+                    shared.registry.cancel(process, key);
+                }
             }
             return Err(Turned::Away);
         }

@@ -1,16 +1,17 @@
 //! Key files: read if nobody but their owner can read them, made only where none is.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use dataglot_model::Problem as _;
 use dataglot_vault::{Entropy, KeyRing, VaultError, generate_key_text};
-use zeroize::Zeroizing;
 
-/// Longest key file, in bytes: room for sixteen keys and comments.
-const FILE_BYTES_MAX: u64 = 16 * 1024;
+use crate::private_file::{self, Unread};
+
+/// Longest key file: room for sixteen keys and comments.
+const FILE_KILOBYTES_MAX: u64 = 16;
 
 /// Why there is no key. Holds the path, never a part of the content.
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
@@ -58,33 +59,10 @@ fn content(path: &Path, error: VaultError) -> KeyFileError {
 /// [`KeyFileError`]: it is a symbolic link, no regular file, another user's, or readable or writable by
 /// others than its owner; or it holds no key.
 pub fn read(path: &Path) -> Result<KeyRing, KeyFileError> {
-    let failed = |e: io::Error| KeyFileError::Io { path: path.to_owned(), doing: "read", reason: e.to_string() };
-    let refused = |why: &str| KeyFileError::Refused { path: path.to_owned(), why: why.to_owned() };
-    let named = fs::symlink_metadata(path).map_err(failed)?;
-    if named.is_symlink() {
-        return Err(refused("it is a symbolic link"));
-    }
-    if !named.is_file() {
-        return Err(refused("it is not a regular file"));
-    }
-    let file = File::open(path).map_err(failed)?;
-    // What is open counts, not what had the name a moment ago.
-    let open = file.metadata().map_err(failed)?;
-    if (open.dev(), open.ino()) != (named.dev(), named.ino()) {
-        return Err(refused("it was replaced while it was opened"));
-    }
-    if open.uid() != rustix::process::geteuid().as_raw() {
-        return Err(refused("it belongs to another user"));
-    }
-    let mode = open.mode() & 0o7777;
-    if mode & 0o177 != 0 {
-        return Err(refused(&format!("its mode is {mode:04o}, which lets others than its owner use it")));
-    }
-    if open.len() > FILE_BYTES_MAX {
-        return Err(refused("it is longer than 16 kB"));
-    }
-    let mut text = Zeroizing::new(String::new());
-    file.take(FILE_BYTES_MAX).read_to_string(&mut text).map_err(failed)?;
+    let text = private_file::read(path, FILE_KILOBYTES_MAX).map_err(|unread| match unread {
+        Unread::Io(error) => KeyFileError::Io { path: path.to_owned(), doing: "read", reason: error.to_string() },
+        Unread::Refused(why) => KeyFileError::Refused { path: path.to_owned(), why },
+    })?;
     KeyRing::parse(&text).map_err(|error| content(path, error))
 }
 
@@ -114,7 +92,7 @@ pub fn create(path: &Path, entropy: &dyn Entropy) -> Result<KeyRing, KeyFileErro
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 
     use dataglot_session::OsEntropy;
 

@@ -1,4 +1,4 @@
-//! The front door: PostgreSQL's wire protocol, configuration and process life.
+//! The front door: PostgreSQL's wire protocol, health checks and metrics, configuration and process life.
 //!
 //! In: sockets. Out: sessions' answers as bytes. The only crate that knows pgwire. Every byte of a
 //! peer is framed and judged here before anything else sees it; what a statement means is not known
@@ -12,13 +12,17 @@ mod cancel;
 pub mod config;
 mod connection;
 mod door;
+mod http;
 pub mod keyfile;
 mod link;
 mod message;
+mod metrics;
 mod outbox;
+mod private_file;
 mod refusal;
 mod server;
 mod startup;
 
 pub use auth::Authentication;
+pub use http::{HttpConfig, HttpError};
 pub use server::{ServeError, Server, ServerConfig};

@@ -40,6 +40,10 @@ pub(crate) struct State {
     pub(crate) fatal: bool,
     /// More answers than may wait: the client can't be told the truth any more.
     pub(crate) overflowed: bool,
+    /// Statements that were answered with their tag.
+    pub(crate) completed: u32,
+    /// Errors.
+    pub(crate) errors: u32,
 }
 
 impl Outbox {
@@ -107,6 +111,7 @@ impl Outbox {
     /// ErrorResponse; `position` counts characters from 1.
     pub(crate) fn error(&mut self, report: Report, position: Option<usize>) {
         self.state.failed = true;
+        self.state.errors = self.state.errors.saturating_add(1);
         self.state.fatal |= report.severity == Severity::Fatal;
         let Report { severity, sqlstate, message, detail, hint, span: _ } = report;
         let mut fields = fields(severity, sqlstate, message, detail, hint);
@@ -195,7 +200,10 @@ impl Sink for Outbox {
             Response::RowDescription(columns, formats) => self.columns(&columns, &formats),
             Response::NoData => self.put(&NoData::new()),
             Response::Row(values) => self.row(&values),
-            Response::Complete(tag) => self.put(&CommandComplete::new(clean(tag))),
+            Response::Complete(tag) => {
+                self.state.completed = self.state.completed.saturating_add(1);
+                self.put(&CommandComplete::new(clean(tag)));
+            }
             Response::EmptyQuery => self.put(&EmptyQueryResponse::new()),
             Response::ParseComplete => self.put(&ParseComplete::new()),
             Response::BindComplete => self.put(&BindComplete::new()),

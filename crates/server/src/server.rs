@@ -20,6 +20,8 @@ use crate::auth::Authentication;
 use crate::cancel::{Limiter, Registry};
 use crate::config::{Auth, Config};
 use crate::connection;
+use crate::http::{Http, HttpConfig, HttpError};
+use crate::metrics::Metrics;
 
 /// What a frame may have besides the longest query string: names, types, lengths.
 const FRAME_SLACK_BYTES: usize = 64 << 10;
@@ -33,6 +35,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub struct ServerConfig {
     /// Where it listens. Port 0: any that is free.
     pub listen: SocketAddr,
+    /// Where health checks and metrics are answered; `None`: nowhere.
+    pub http: Option<HttpConfig>,
     /// How users are let in.
     pub authentication: Authentication,
     /// Most connections at once.
@@ -59,6 +63,7 @@ impl Default for ServerConfig {
     fn default() -> Self {
         ServerConfig {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            http: None,
             authentication: Authentication { method: Auth::Trust, trust_remote: false },
             connections_max: 500,
             connections_per_address_max: 500,
@@ -78,6 +83,7 @@ impl From<&Config> for ServerConfig {
         let connections_max = usize::try_from(config.max_connections).unwrap_or(usize::MAX);
         ServerConfig {
             listen: config.listen,
+            http: config.http.map(|listen| HttpConfig { listen, token_file: config.http_token_file.clone() }),
             authentication: Authentication { method: config.auth, trust_remote: config.allow_remote_trust },
             connections_max,
             connections_per_address_max: connections_max,
@@ -99,6 +105,9 @@ pub enum ServeError {
         /// Why not.
         error: io::Error,
     },
+    /// Health checks and metrics can't be answered.
+    #[error(transparent)]
+    Http(#[from] HttpError),
 }
 
 /// How far the server is on its way.
@@ -118,6 +127,8 @@ pub(crate) struct Shared {
     pub(crate) config: ServerConfig,
     pub(crate) registry: Arc<Registry>,
     pub(crate) limiter: Limiter,
+    pub(crate) admission: Arc<Admission>,
+    pub(crate) metrics: Metrics,
 }
 
 /// A server that has its address and does not serve yet.
@@ -126,13 +137,15 @@ pub struct Server {
     config: ServerConfig,
     listener: std::net::TcpListener,
     address: SocketAddr,
+    http: Option<Http>,
 }
 
 impl Server {
-    /// Takes the address. Clients that connect from now on wait until [`Server::run`].
+    /// Takes the addresses. Clients that connect from now on wait until [`Server::run`].
     ///
     /// # Errors
-    /// [`ServeError::Listen`]: it is taken, or not ours.
+    /// * [`ServeError::Listen`]: it is taken, or not ours.
+    /// * [`ServeError::Http`]: the same of the one for HTTP, or there is no token where one has to be.
     pub fn bind(config: ServerConfig) -> Result<Server, ServeError> {
         let listen = config.listen;
         let bind = || {
@@ -142,7 +155,8 @@ impl Server {
             Ok((listener, address))
         };
         let (listener, address) = bind().map_err(|error| ServeError::Listen { listen, error })?;
-        Ok(Server { config, listener, address })
+        let http = config.http.as_ref().map(Http::bind).transpose()?;
+        Ok(Server { config, listener, address, http })
     }
 
     /// Where it listens.
@@ -150,19 +164,27 @@ impl Server {
         self.address
     }
 
+    /// Where health checks and metrics are answered, if they are.
+    pub fn http_addr(&self) -> Option<SocketAddr> {
+        self.http.as_ref().map(Http::local_addr)
+    }
+
     /// Serves until `shutdown` resolves, then ends as the module says. The engine is left running.
     ///
     /// # Errors
     /// [`ServeError::Listen`]: the socket can't be used by the runtime.
     pub async fn run(self, engine: Arc<Engine>, shutdown: impl Future<Output = ()>) -> Result<(), ServeError> {
-        let Server { config, listener, address } = self;
+        let Server { config, listener, address, http } = self;
         let listener =
             TcpListener::from_std(listener).map_err(|error| ServeError::Listen { listen: address, error })?;
         let admission = Admission::new(config.connections_max, config.connections_per_address_max);
         let limiter = Limiter::new(config.cancels_per_second_max);
         let shutdown_timeout = config.shutdown_timeout;
-        let shared = Arc::new(Shared { engine, config, registry: Arc::default(), limiter });
+        let metrics = Metrics::default();
+        let registry = Arc::default();
+        let shared = Arc::new(Shared { engine, config, registry, limiter, admission: Arc::clone(&admission), metrics });
         let (phase, watched) = watch::channel(Phase::Serving);
+        let http = http.map(|http| tokio::spawn(http.run(Arc::clone(&shared), watched.clone())));
         let mut connections = JoinSet::new();
         let mut shutdown = std::pin::pin!(shutdown);
         loop {
@@ -177,7 +199,10 @@ impl Server {
                                 connection::run(stream, peer, place, Arc::clone(&shared), watched.clone());
                             connections.spawn(connection);
                         }
-                        None => tracing::debug!(addr = %peer, "connection dropped: too many"),
+                        None => {
+                            shared.metrics.dropped();
+                            tracing::debug!(addr = %peer, "connection dropped: too many");
+                        }
                     },
                     Err(error) => {
                         tracing::warn!(%error, "connection not accepted");
@@ -188,17 +213,20 @@ impl Server {
         }
         drop(listener);
         phase.send_replace(Phase::Draining);
-        if drained(&mut connections, shutdown_timeout).await {
-            return Ok(());
+        if !drained(&mut connections, shutdown_timeout).await {
+            tracing::warn!(connections = connections.len(), "statements still run: cancelling them");
+            shared.registry.cancel_all();
+            drained(&mut connections, LAST_STEP).await;
         }
-        tracing::warn!(connections = connections.len(), "statements still run: cancelling them");
-        shared.registry.cancel_all();
-        if drained(&mut connections, LAST_STEP).await {
-            return Ok(());
-        }
+        // Until here health checks are told that the server is going.
         phase.send_replace(Phase::Ending);
         drained(&mut connections, LAST_STEP).await;
         connections.shutdown().await;
+        if let Some(mut http) = http
+            && timeout(LAST_STEP, &mut http).await.is_err()
+        {
+            http.abort();
+        }
         Ok(())
     }
 }

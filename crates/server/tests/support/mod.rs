@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 pub mod client;
+pub mod http;
 pub mod served;
 
 pub use client::Client;

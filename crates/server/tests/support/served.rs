@@ -15,6 +15,8 @@ use tokio::sync::oneshot;
 pub struct Served {
     /// Where it listens.
     pub address: SocketAddr,
+    /// Where it answers over HTTP, if it does.
+    pub http: Option<SocketAddr>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -30,7 +32,7 @@ impl Served {
 
     pub fn on(store: Arc<dyn MetaStore>, config: ServerConfig) -> Served {
         let server = Server::bind(config).unwrap();
-        let address = server.local_addr();
+        let (address, http) = (server.local_addr(), server.http_addr());
         let (stop, stopped) = oneshot::channel::<()>();
         let (tell, told) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
@@ -48,7 +50,7 @@ impl Served {
             engine.shutdown();
         });
         told.recv().unwrap();
-        Served { address, stop: Some(stop), thread: Some(thread) }
+        Served { address, http, stop: Some(stop), thread: Some(thread) }
     }
 
     /// Tells it to end, without waiting.

@@ -1,0 +1,57 @@
+//! Files with a secret in them: read if nobody but their owner can read or change them.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use zeroize::Zeroizing;
+
+/// Why a file is not read.
+pub(crate) enum Unread {
+    /// It cannot be.
+    Io(io::Error),
+    /// Others could have read or changed it, or it is no file.
+    Refused(String),
+}
+
+impl From<io::Error> for Unread {
+    fn from(error: io::Error) -> Self {
+        Unread::Io(error)
+    }
+}
+
+/// Reads the file at `path`, of at most `kilobytes_max`.
+///
+/// # Errors
+/// [`Unread`]: also if it is a symbolic link, no regular file, another user's, or readable or writable by
+/// others than its owner.
+pub(crate) fn read(path: &Path, kilobytes_max: u64) -> Result<Zeroizing<String>, Unread> {
+    let refused = |why: &str| Err(Unread::Refused(why.to_owned()));
+    let named = fs::symlink_metadata(path)?;
+    if named.is_symlink() {
+        return refused("it is a symbolic link");
+    }
+    if !named.is_file() {
+        return refused("it is not a regular file");
+    }
+    let file = File::open(path)?;
+    // What is open counts, not what had the name a moment ago.
+    let open = file.metadata()?;
+    if (open.dev(), open.ino()) != (named.dev(), named.ino()) {
+        return refused("it was replaced while it was opened");
+    }
+    if open.uid() != rustix::process::geteuid().as_raw() {
+        return refused("it belongs to another user");
+    }
+    let mode = open.mode() & 0o7777;
+    if mode & 0o177 != 0 {
+        return refused(&format!("its mode is {mode:04o}, which lets others than its owner use it"));
+    }
+    if open.len() > kilobytes_max << 10 {
+        return refused(&format!("it is longer than {kilobytes_max} kB"));
+    }
+    let mut text = Zeroizing::new(String::new());
+    file.take(kilobytes_max << 10).read_to_string(&mut text)?;
+    Ok(text)
+}
