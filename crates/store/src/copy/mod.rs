@@ -5,18 +5,21 @@
 //! they are read and are never in memory together. What was written is believed only after both stores
 //! have been read and compared ([`summarize`]).
 //!
-//! Deliberately absent: opening, making and removing stores. The source is read and nothing else.
+//! Deliberately absent: opening stores, but for a target that is a file. The source is read and nothing else.
 
+mod file;
 mod rows;
 mod summary;
 
 use std::cell::RefCell;
+use std::path::PathBuf;
 
 use dataglot_model::{HeadRecord, OrgName, Problem, SqlState};
 
 use self::rows::{OrgRows, Progress, Trouble};
 use crate::{Base, CommitError, Group, MetaStore, OrgGroup, RowSink, Rows, StoreError};
 
+pub use file::copy_to_file;
 pub use summary::{Digest, Summary, summarize};
 
 /// Why there is no copy. Unless a variant says otherwise, the target has no org, as before.
@@ -34,6 +37,9 @@ pub enum CopyError {
         /// How many.
         orgs: usize,
     },
+    /// There is a file of the target's name: it was left as it is.
+    #[error("\"{}\" exists", _0.display())]
+    Exists(PathBuf),
     /// The target was made with an identity of its own. Secrets are bound to the store's: they would not
     /// open in it.
     #[error("the target is another store: it has an identity of its own")]
@@ -61,7 +67,9 @@ impl Problem for CopyError {
     fn sqlstate(&self) -> SqlState {
         match self {
             CopyError::Source(error) | CopyError::Target(error) => error.sqlstate(),
-            CopyError::TargetNotEmpty { .. } | CopyError::OtherIdentity => SqlState::ObjectNotInPrerequisiteState,
+            CopyError::TargetNotEmpty { .. } | CopyError::Exists(_) | CopyError::OtherIdentity => {
+                SqlState::ObjectNotInPrerequisiteState
+            }
             CopyError::SourceMoved => SqlState::SerializationFailure,
             CopyError::Differs { .. } => SqlState::DataCorrupted,
             CopyError::NotRemoved { why } => why.sqlstate(),
@@ -79,16 +87,18 @@ impl Problem for CopyError {
                 target_summary.digest
             )),
             CopyError::NotRemoved { why } => why.detail(),
-            CopyError::TargetNotEmpty { .. } | CopyError::OtherIdentity | CopyError::SourceMoved => None,
+            CopyError::TargetNotEmpty { .. }
+            | CopyError::Exists(_)
+            | CopyError::OtherIdentity
+            | CopyError::SourceMoved => None,
         }
     }
 
     fn hint(&self) -> Option<String> {
         match self {
             CopyError::Source(error) | CopyError::Target(error) => error.hint(),
-            CopyError::TargetNotEmpty { .. } => {
-                Some("Copy to a file that does not exist, or to a database without a store in use.".to_owned())
-            }
+            CopyError::TargetNotEmpty { .. } => Some("Copy to a database without a store in use.".to_owned()),
+            CopyError::Exists(_) => Some("Copy to a file that does not exist.".to_owned()),
             CopyError::OtherIdentity => Some("Copy to a database in which no server has been started.".to_owned()),
             CopyError::SourceMoved => Some("Stop the servers that use it, or try again.".to_owned()),
             CopyError::Differs { .. } => None,

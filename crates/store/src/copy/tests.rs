@@ -95,6 +95,32 @@ fn an_empty_store_is_copied_too() {
     assert_eq!((copied.rows(), copied.orgs.len()), (0, 0));
 }
 
+/// The file is a whole copy or not there, and nothing else is beside it.
+#[test]
+fn a_file_is_there_whole_or_not_at_all() {
+    let directory = tempfile::tempdir().unwrap();
+    let from = source(&directory);
+    let out = directory.path().join("out");
+    let path = out.join("copy");
+    let copied = copy_to_file(from.as_ref(), &path).unwrap();
+    let names = || std::fs::read_dir(&out).unwrap().map(|e| e.unwrap().file_name()).collect::<Vec<_>>();
+    assert_eq!(names(), ["copy"]);
+    let before = std::fs::read(&path).unwrap();
+    assert_eq!(copy_to_file(from.as_ref(), &path), Err(CopyError::Exists(path.clone())));
+    assert!(std::fs::read(&path).unwrap() == before);
+    assert_eq!(summarize(open_redb(&path, RedbOptions::default()).unwrap().as_ref()).unwrap(), copied);
+    std::fs::remove_file(&path).unwrap();
+
+    let moving = Box::new(|store: &dyn MetaStore, count: usize| {
+        if count == 2 {
+            store.meta_put("other", b"now").unwrap();
+        }
+    });
+    let from = Moving { inner: from, before_load: moving, loads: 0.into() };
+    assert!(matches!(copy_to_file(&from, &path), Err(CopyError::Differs { .. })));
+    assert!(names().is_empty());
+}
+
 /// One byte, one row or one number less or more is another digest.
 #[test]
 fn a_digest_sees_every_difference() {

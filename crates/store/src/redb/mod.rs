@@ -24,6 +24,7 @@ use crate::record::{Bad, Damage, key, transaction_id};
 use crate::{CommitError, DeltaSink, Group, ImageSink, MetaStore, StoreError, StoreFacts, Table, Watcher, record};
 
 pub use open::{RedbOptions, open_redb, open_redb_with};
+pub(crate) use open::{beside, put_in_place};
 
 /// The format that this version writes, and the newest one that it reads.
 pub(crate) const SCHEMA_VERSION: u32 = 1;

@@ -247,21 +247,29 @@ fn make(path: &Path, options: &RedbOptions) -> Result<(), StoreError> {
     }
     let unfinished = beside(path, "new");
     let file = create_file(&unfinished)?;
-    let made = file_backend(file).and_then(|backend| initialize(Box::new(backend), options)).and_then(|()| {
-        match fs::hard_link(&unfinished, path) {
-            Ok(()) => sync_directory(path).map_err(failed),
-            // Somebody else was faster: his is as good.
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            // Not every file system has links.
-            Err(e) if matches!(e.kind(), io::ErrorKind::Unsupported | io::ErrorKind::PermissionDenied) => {
-                fs::rename(&unfinished, path).and_then(|()| sync_directory(path)).map_err(failed)
-            }
-            Err(e) => Err(failed(e)),
-        }
-    });
+    let made = file_backend(file)
+        .and_then(|backend| initialize(Box::new(backend), options))
+        // Where somebody else was faster: his is as good.
+        .and_then(|()| put_in_place(&unfinished, path).map(drop).map_err(failed));
     // It is another name of the store now, or of no use.
     let _ = fs::remove_file(&unfinished);
     made
+}
+
+/// Gives the file `unfinished` the name `path`, durably. False: there is something of that name, and it
+/// stays. It may have its old name too afterwards.
+pub(crate) fn put_in_place(unfinished: &Path, path: &Path) -> io::Result<bool> {
+    match fs::hard_link(unfinished, path) {
+        Ok(()) => {}
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
+        // Not every file system has links.
+        Err(e) if matches!(e.kind(), io::ErrorKind::Unsupported | io::ErrorKind::PermissionDenied) => {
+            fs::rename(unfinished, path)?;
+        }
+        Err(e) => return Err(e),
+    }
+    sync_directory(path)?;
+    Ok(true)
 }
 
 /// A new file that only its owner may open.
@@ -273,7 +281,7 @@ pub(super) fn create_file(path: &Path) -> Result<File, StoreError> {
 }
 
 /// A name in the same directory that only this process uses.
-pub(super) fn beside(path: &Path, what: &str) -> PathBuf {
+pub(crate) fn beside(path: &Path, what: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{what}-{}", std::process::id()));
     PathBuf::from(name)
