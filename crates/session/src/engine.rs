@@ -11,14 +11,15 @@ use dataglot_model::{
     TransactionId,
 };
 use dataglot_planner::initial_superuser;
-use dataglot_store::{ChangeEntry, FirstOrg, Freshness, Hub, HubLimits, ImageSink, MetaStore, StoreError, Table};
+use dataglot_store::{ChangeEntry, FirstOrg, Hub, HubLimits, ImageSink, MetaStore, StoreError, Table};
 use dataglot_vault::{self as vault, Entropy, KeyRing, VaultError};
 use tokio::sync::Semaphore;
 
 use crate::clock::Clock;
 use crate::compiler::{OrgState, Planner};
 use crate::error::SessionError;
-use crate::{access, fresh, seal};
+use crate::login::Absent;
+use crate::seal;
 
 /// Where the store keeps the canary that tells a wrong key.
 const CANARY_KEY: &str = "key_canary";
@@ -40,6 +41,8 @@ pub struct EngineConfig {
     pub statement_timeout: Option<Duration>,
     /// `idle_in_transaction_session_timeout` of a session that does not set it; `None`: off.
     pub idle_in_transaction_timeout: Option<Duration>,
+    /// How long a statement waits for `min_version`.
+    pub version_wait: Duration,
     /// What every session is told at its start.
     pub welcome: Vec<Notice>,
 }
@@ -53,6 +56,7 @@ impl Default for EngineConfig {
             hashing_max: 2,
             statement_timeout: None,
             idle_in_transaction_timeout: None,
+            version_wait: Duration::from_secs(5),
             welcome: Vec::new(),
         }
     }
@@ -107,6 +111,7 @@ pub struct Engine {
     entropy: Arc<dyn Entropy>,
     hashing: Semaphore,
     connections: Mutex<BTreeMap<(OrgName, ObjectId), u32>>,
+    absent: Absent,
 }
 
 impl Engine {
@@ -126,7 +131,17 @@ impl Engine {
         let shared = store.facts().shared;
         let hub = Hub::open(store, Planner { limits: config.limits.clone() }, config.hub.clone())?;
         let hashing = Semaphore::new(config.hashing_max.max(1));
-        Ok(Arc::new(Engine { hub, shared, ring, config, clock, entropy, hashing, connections: Mutex::default() }))
+        Ok(Arc::new(Engine {
+            hub,
+            shared,
+            ring,
+            config,
+            clock,
+            entropy,
+            hashing,
+            connections: Mutex::default(),
+            absent: Absent::default(),
+        }))
     }
 
     /// The transactions of an org after `after`, in order, at most `limit`: what `SHOW CHANGES` lists, for
@@ -243,21 +258,9 @@ impl Engine {
         self.hub.refresh(org).await.map_err(|e| SessionError::of(&e))
     }
 
-    /// The image of an org on which a login is decided: as new as a shared store, or, while that cannot be
-    /// reached, as old as the lease allows.
-    ///
-    /// # Errors
-    /// 57P03: the lease is over, or there is no image and the store cannot be reached.
-    pub(crate) async fn image_for_login(&self, org: &OrgName) -> Result<Option<Arc<OrgState>>, SessionError> {
-        match self.hub.freshness() {
-            Freshness::Expired { age } => return Err(access::closed(age)),
-            Freshness::Stale { .. } => {}
-            Freshness::Current => match self.hub.refresh(org).await {
-                Err(error) if !fresh::is_out_of_reach(&error) => return Err(SessionError::of(&error)),
-                Ok(()) | Err(_) => {}
-            },
-        }
-        self.image(org).await
+    /// The orgs that were not there when a login asked for them.
+    pub(crate) fn absent(&self) -> &Absent {
+        &self.absent
     }
 
     /// One more connection of that role; `None`: it has `limit` already.

@@ -13,7 +13,6 @@
 //! None of it costs anything in a store that nobody else writes to.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use dataglot_model::{Notice, Problem, Seq, SqlState};
 use dataglot_store::{Freshness, State, StoreError};
@@ -23,9 +22,6 @@ use crate::compiler::{OrgState, moved};
 use crate::error::SessionError;
 use crate::session::Session;
 use crate::transaction::Transaction;
-
-/// How long a statement waits for a version.
-const VERSION_WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// What a statement looks at the image for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,8 +177,8 @@ impl Session {
         if have.is_none_or(|have| have >= wanted) {
             return Ok(());
         }
-        let hub = self.engine.hub();
-        let come = self.interruptible(async { Ok(hub.wait_for(&self.org, wanted, VERSION_WAIT_MAX).await) }).await?;
+        let (hub, within) = (self.engine.hub(), self.engine.config().version_wait);
+        let come = self.interruptible(async { Ok(hub.wait_for(&self.org, wanted, within).await) }).await?;
         match come {
             Ok(true) => Ok(()),
             Err(error) => Err(SessionError::of(&error)),
@@ -190,7 +186,7 @@ impl Session {
                 let have = self.engine.image(&self.org).await?.map_or(Seq(0), |state| state.head().seq);
                 Err(SessionError::new(
                     SqlState::ObjectNotInPrerequisiteState,
-                    format!("version {wanted} has not come within {} s", VERSION_WAIT_MAX.as_secs()),
+                    format!("version {wanted} has not come within {} ms", within.as_millis()),
                 )
                 .with_detail(format!("The version here is {have}."))
                 .with_hint("Check min_version, or try again: it may be on its way."))

@@ -13,14 +13,11 @@ use crate::cancel::CancelHandle;
 use crate::compiler::OrgState;
 use crate::engine::{Connection, Engine};
 use crate::error::SessionError;
-use crate::login::Login;
+use crate::login::{Login, find_org};
 use crate::notify::Listener;
 use crate::prepared::Prepared;
 use crate::settings::{self, Settings, VERSION_TOKEN, parse_options};
 use crate::transaction::Transaction;
-
-/// The databases that mean the org `default` where no org has the name.
-const DEFAULT_DATABASES: [&str; 2] = ["dataglot", "postgres"];
 
 /// Startup parameters that are no settings.
 const NO_SETTINGS: [&str; 4] = ["user", "database", "options", "replication"];
@@ -321,26 +318,6 @@ impl Drop for Session {
 /// A user's name as an error may print it: it has passed no check yet.
 fn printable(name: &str) -> String {
     name.chars().filter(|c| !c.is_control()).take(63).collect()
-}
-
-/// The org that a database means.
-async fn find_org(
-    engine: &Engine,
-    database: Option<&str>,
-    user: &str,
-) -> Result<Option<(OrgName, Arc<OrgState>)>, SessionError> {
-    let database = database.filter(|d| !d.is_empty()).unwrap_or(user);
-    if let Ok(org) = OrgName::new(database)
-        && let Some(state) = engine.image_for_login(&org).await?
-    {
-        return Ok(Some((org, state)));
-    }
-    if DEFAULT_DATABASES.contains(&database) || database == user {
-        let org = OrgName::default_org();
-        let state = engine.image_for_login(&org).await?;
-        return Ok(state.map(|state| (org, state)));
-    }
-    Ok(None)
 }
 
 /// What settings a session starts with: the engine's, the role's, the client's.

@@ -42,13 +42,12 @@ impl Session {
             }
             SessionCommand::Show(name) => {
                 // Only this one says how new the image is.
-                let image = match settings::find(&name).is_some_and(|s| s.name == VERSION_TOKEN) {
-                    true => self.image(Look::Read).await?,
-                    false => self.image_at_hand().await?,
-                };
+                let tells_version = settings::find(&name).is_some_and(|s| s.name == VERSION_TOKEN);
+                let image = if tells_version { self.image(Look::Read).await? } else { self.image_at_hand().await? };
                 let value = self.setting(&image, &name).ok_or_else(|| unrecognized(&name).at(name.span))?;
                 let rows = Rows { columns: show_columns(&name), rows: vec![vec![Value::Text(value)]] };
-                Ok(Outcome::rows("SHOW", rows))
+                let notices = if tells_version { self.staleness().into_iter().collect() } else { Vec::new() };
+                Ok(Outcome { notices, ..Outcome::rows("SHOW", rows) })
             }
             SessionCommand::ShowAll => {
                 let image = self.image_at_hand().await?;
