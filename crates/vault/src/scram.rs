@@ -11,6 +11,10 @@ use zeroize::Zeroizing;
 
 use crate::{Entropy, VaultError};
 
+mod exchange;
+
+pub use exchange::{ChannelBinding, Exchange, MECHANISM, MECHANISM_PLUS, ScramError, Subject, mock_verifier};
+
 /// Iterations when nothing else is configured (the rule of thumb of RFC 7677).
 pub const ITERATIONS_DEFAULT: u32 = 15_000;
 /// Least iterations of a new verifier and of one that is handed in.
