@@ -50,6 +50,12 @@ pub enum PostgresError {
         /// The name of its encoding.
         encoding: String,
     },
+    /// The way leads to another store than it did.
+    #[error("the database at \"{location}\" is another store than the one that was opened")]
+    AnotherStore {
+        /// Where, without any credential.
+        location: String,
+    },
 }
 
 impl Problem for PostgresError {
@@ -60,6 +66,7 @@ impl Problem for PostgresError {
             PostgresError::Migration(error) => error.sqlstate(),
             PostgresError::Replica { .. } | PostgresError::Pooler { .. } => SqlState::CannotConnectNow,
             PostgresError::TooOld { .. } | PostgresError::Encoding { .. } => SqlState::FeatureNotSupported,
+            PostgresError::AnotherStore { .. } => SqlState::CannotConnectNow,
         }
     }
 
@@ -70,7 +77,7 @@ impl Problem for PostgresError {
             PostgresError::Migration(error) => error.detail(),
             PostgresError::Pooler { sign, .. } => Some((*sign).to_owned()),
             PostgresError::Replica { .. } => Some("A store is written, and a replica takes no writes.".to_owned()),
-            PostgresError::TooOld { .. } | PostgresError::Encoding { .. } => None,
+            PostgresError::TooOld { .. } | PostgresError::Encoding { .. } | PostgresError::AnotherStore { .. } => None,
         }
     }
 
@@ -86,6 +93,9 @@ impl Problem for PostgresError {
                 Some("Connect to the server itself, or through a proxy in session mode: locks and notifications belong to a session.".to_owned())
             }
             PostgresError::TooOld { .. } => None,
+            PostgresError::AnotherStore { .. } => {
+                Some("Lead the connection string back, or restart the coordinator to serve the other store.".to_owned())
+            }
             PostgresError::Encoding { .. } => Some("Create the database with ENCODING 'UTF8' TEMPLATE template0.".to_owned()),
         }
     }

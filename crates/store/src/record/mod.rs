@@ -34,7 +34,7 @@ use crate::{StoreError, Table};
 
 pub(crate) use change::{ChangeAssembler, ChangeWriter, read_changes};
 pub use change::{ChangeEntry, transaction_id};
-pub(crate) use frame::{begin, finish, open};
+pub(crate) use frame::{FRAME_BYTES, begin, finish, open};
 pub(crate) use load::load_state;
 pub use load::{Loaded, decode_image_row};
 pub use render::{Rendered, render, render_json};

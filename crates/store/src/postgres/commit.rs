@@ -1,0 +1,358 @@
+//! Writing a group: all of it, or nothing.
+//!
+//! Whoever moves an org's row in `heads` from the state that the group was planned on has the right to
+//! write; the row stays locked until the end, so the numbers of an org's transactions are in the order of
+//! their commits. What most groups are, some rows of one org, is one statement and one round trip: its
+//! parts that write see no row of `heads` if it was not at its base. Everything else is a transaction of
+//! several statements.
+
+use std::cell::Cell;
+
+use dataglot_model::{HeadRecord, OrgName, Seq};
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::{ToSql, Type};
+
+use super::connection::{Connection, Failure, Prepared, Session};
+use super::layout::key_columns;
+use super::read::halted_at;
+use super::rows::{Chunk, Head, TableRows, delete_sql, key_types, put_sql, put_types};
+use super::wire::seq_to_sql;
+use crate::{Base, CommitError, Group, OrgGroup, StoreError, Table};
+
+/// Where the news of a commit goes.
+pub(super) const CHANNEL: &str = "dataglot_changes";
+/// About how many bytes of rows are sent at once.
+const CHUNK_BYTES_MAX: usize = 4 << 20;
+/// The parameters of the statement that writes a small group, before those of its rows.
+const COMMIT_PARAMETERS: usize = 9;
+
+/// Why a group was not committed, and what is left of the connection.
+pub(super) struct GivenUp {
+    pub(super) error: CommitError,
+    /// The connection is of no use any more.
+    pub(super) broken: bool,
+    /// Nothing was sent, or nothing of it can have been done: another connection may do better.
+    pub(super) again: bool,
+}
+
+impl GivenUp {
+    fn before_the_end(failure: Failure) -> Self {
+        let again = match &failure {
+            Failure::Lost(_) => true,
+            Failure::Refused(refused) => {
+                // What was prepared is gone, or the server has become a replica.
+                [
+                    SqlState::READ_ONLY_SQL_TRANSACTION,
+                    SqlState::INVALID_SQL_STATEMENT_NAME,
+                    SqlState::FEATURE_NOT_SUPPORTED,
+                ]
+                .contains(&refused.code)
+            }
+            Failure::Silent | Failure::Store(_) => false,
+        };
+        let broken = again || !matches!(failure, Failure::Store(_) | Failure::Refused(_));
+        GivenUp { error: known(failure), broken, again }
+    }
+
+    /// The server may have committed.
+    fn at_the_end(failure: Failure) -> Self {
+        match failure {
+            Failure::Lost(_) | Failure::Silent => {
+                GivenUp { error: CommitError::Unknown(failure.into_store_error("write")), broken: true, again: false }
+            }
+            Failure::Refused(_) | Failure::Store(_) => GivenUp::before_the_end(failure),
+        }
+    }
+}
+
+/// The error when nothing was written.
+fn known(failure: Failure) -> CommitError {
+    if let Failure::Refused(refused) = &failure {
+        let conflicts =
+            [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED, SqlState::LOCK_NOT_AVAILABLE];
+        if conflicts.contains(&refused.code) {
+            return CommitError::Conflict;
+        }
+    }
+    match failure.into_store_error("write") {
+        StoreError::DiskFull => CommitError::Full,
+        error => CommitError::Failed(error),
+    }
+}
+
+/// Writes the group.
+pub(super) fn write(connection: &mut Connection, group: &Group<'_>) -> Result<(), GivenUp> {
+    if let [org] = group.orgs.as_slice()
+        && let (Base::At { .. }, false, Some(head)) = (org.base, org.erase, org.head)
+        && let Some(chunk) = small(org).map_err(|error| GivenUp::before_the_end(Failure::Store(error)))?
+    {
+        return write_at_once(connection, org, head, &chunk);
+    }
+    let written = write_in_steps(connection, group);
+    match written {
+        Ok(()) => Ok(()),
+        // Gives up what was written so far.
+        Err(mut given_up) if !given_up.broken => {
+            given_up.broken = connection.run(async |s| Ok(s.client.batch_execute("ROLLBACK").await?)).is_err();
+            Err(given_up)
+        }
+        Err(given_up) => Err(given_up),
+    }
+}
+
+/// All rows of the org, if they are few.
+fn small(org: &OrgGroup<'_>) -> Result<Option<Chunk>, StoreError> {
+    let mut chunk = Chunk::default();
+    let mut large = false;
+    let written = org.rows.write(&mut |table, key, value| {
+        chunk.add(table, key, value);
+        large = chunk.bytes() > CHUNK_BYTES_MAX;
+        if large { Err(StoreError::Internal) } else { Ok(()) }
+    });
+    if large { Ok(None) } else { written.map(|()| Some(chunk)) }
+}
+
+/// Writes a group that touches one org in one statement.
+fn write_at_once(
+    connection: &mut Connection,
+    org: &OrgGroup<'_>,
+    head: HeadRecord,
+    chunk: &Chunk,
+) -> Result<(), GivenUp> {
+    let sent = Cell::new(false);
+    let moved = connection.run(async |session| {
+        let tables = chunk.parameters()?;
+        let bits = |with: fn(&TableRows<'_>) -> bool| -> u16 {
+            tables.iter().filter(|rows| with(rows)).map(|rows| 1 << rows.table.code()).sum()
+        };
+        let which = Prepared::Commit(bits(|rows| !rows.put.is_empty()), bits(|rows| !rows.gone.is_empty()));
+        let types = commit_types(&tables);
+        let statement = session.prepare(which, &types, || commit_sql(&tables)).await?;
+        let base = base_numbers(org.base);
+        let new = head_numbers(&head);
+        let (name, payload) = (org.org.as_str(), payload(org));
+        let mut parameters: Vec<&(dyn ToSql + Sync)> = vec![&name];
+        parameters.extend(base.iter().chain(&new).map(|number| number as &(dyn ToSql + Sync)));
+        parameters.push(&payload);
+        for rows in &tables {
+            append(rows, &mut parameters);
+        }
+        sent.set(true);
+        Ok(session.client.execute(&statement, &parameters).await? == 1)
+    });
+    match moved {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(conflict(connection, org.org)),
+        Err(failure) if sent.get() => Err(GivenUp::at_the_end(failure)),
+        Err(failure) => Err(GivenUp::before_the_end(failure)),
+    }
+}
+
+/// Appends the parameters of one table's rows, in the order of [`commit_types`].
+fn append<'p>(rows: &'p TableRows<'_>, out: &mut Vec<&'p (dyn ToSql + Sync)>) {
+    if !rows.gone.is_empty() {
+        rows.gone.append(key_columns(rows.table), out);
+    }
+    if !rows.put.is_empty() {
+        rows.put.append(rows.table, out);
+    }
+}
+
+/// The base: id, number, time.
+fn base_numbers(base: Base) -> [i64; 3] {
+    match base {
+        Base::At { org_id, seq, at } => [org_id.cast_signed(), seq_to_sql(seq), at.0],
+        Base::Absent => [0, -1, 0],
+    }
+}
+
+/// The numbers of a head, in the order of its columns.
+fn head_numbers(head: &HeadRecord) -> [i64; 4] {
+    [head.org_id.cast_signed(), seq_to_sql(head.seq), head.next_id.0.cast_signed(), head.at.0]
+}
+
+/// What is told to all who listen. A name and a number: there is a limit of 8,000 bytes, and whoever wants
+/// more reads it.
+fn payload(org: &OrgGroup<'_>) -> String {
+    let before = match org.base {
+        Base::At { seq, .. } => seq,
+        Base::Absent => Seq(0),
+    };
+    // Of an org that was dropped, or made anew, a number that is news to everybody.
+    let seq = org.head.map_or(before.next(), |head| if org.erase { head.seq.max(before.next()) } else { head.seq });
+    format!("{{\"org\":\"{}\",\"seq\":{seq}}}", org.org.as_str())
+}
+
+fn commit_types(tables: &[TableRows<'_>]) -> Vec<Type> {
+    let mut types = vec![Type::TEXT];
+    types.extend(std::iter::repeat_n(Type::INT8, COMMIT_PARAMETERS - 2));
+    types.push(Type::TEXT);
+    for rows in tables {
+        if !rows.gone.is_empty() {
+            types.extend(key_types(rows.table));
+        }
+        if !rows.put.is_empty() {
+            types.extend(put_types(rows.table));
+        }
+    }
+    types
+}
+
+fn commit_sql(tables: &[TableRows<'_>]) -> String {
+    let mut sql = "WITH head AS (UPDATE heads SET org_id = $5, seq = $6, next_id = $7, at = $8 \
+                   WHERE org = $1 AND org_id = $2 AND seq = $3 AND at = $4 AND halted_at_seq IS NULL RETURNING org)"
+        .to_owned();
+    let mut next = COMMIT_PARAMETERS + 1;
+    for rows in tables {
+        let table = rows.table;
+        if !rows.gone.is_empty() {
+            sql.push_str(&format!(", {table}_gone AS ({})", delete_sql(table, Head::Query, next)));
+            next += key_columns(table).parameters();
+        }
+        if !rows.put.is_empty() {
+            sql.push_str(&format!(", {table}_put AS ({})", put_sql(table, Head::Query, next)));
+            next += put_types(table).len();
+        }
+    }
+    sql.push_str(&format!(" SELECT pg_notify('{CHANNEL}', $9) FROM head"));
+    sql
+}
+
+/// An org is not where the group wants it: somebody was faster, or nobody writes to it any more.
+fn conflict(connection: &mut Connection, org: &OrgName) -> GivenUp {
+    let error = match connection.run(async |session| halted_at(session, org).await) {
+        Ok(Some(seen)) => CommitError::Failed(StoreError::Diverged { org: org.clone(), seen }),
+        Ok(None) => CommitError::Conflict,
+        Err(failure) => return GivenUp { again: false, ..GivenUp::before_the_end(failure) },
+    };
+    GivenUp { error, broken: false, again: false }
+}
+
+/// Writes any group as a transaction of several statements.
+fn write_in_steps(connection: &mut Connection, group: &Group<'_>) -> Result<(), GivenUp> {
+    let mut orgs: Vec<_> = group.orgs.iter().collect();
+    // Everybody locks in the same order.
+    orgs.sort_by_key(|org| org.org);
+    for (at, org) in orgs.iter().enumerate() {
+        let moved = connection.run(async |session| {
+            if at == 0 {
+                session.client.batch_execute("BEGIN").await?;
+            }
+            move_head(session, org).await
+        });
+        if !moved.map_err(GivenUp::before_the_end)? {
+            return Err(conflict(connection, org.org));
+        }
+    }
+    for org in &orgs {
+        write_rows(connection, org).map_err(GivenUp::before_the_end)?;
+    }
+    let told = connection.run(async |session| {
+        for org in &orgs {
+            let (channel, payload) = (CHANNEL, payload(org));
+            let parameters: [(&(dyn ToSql + Sync), Type); 2] = [(&channel, Type::TEXT), (&payload, Type::TEXT)];
+            session.client.execute_typed("SELECT pg_notify($1, $2)", &parameters).await?;
+        }
+        Ok(())
+    });
+    told.map_err(GivenUp::before_the_end)?;
+    connection.run(async |s| Ok(s.client.batch_execute("COMMIT").await?)).map_err(GivenUp::at_the_end)
+}
+
+/// Moves the org's head, or takes it away where its history goes. False: it is not at its base.
+async fn move_head(session: &Session, org: &OrgGroup<'_>) -> Result<bool, Failure> {
+    let name = org.org.as_str();
+    let base = base_numbers(org.base);
+    let new = org.head.as_ref().map(head_numbers);
+    let mut parameters: Vec<(&(dyn ToSql + Sync), Type)> = vec![(&name, Type::TEXT)];
+    let sql = match (org.base, &new) {
+        (Base::Absent, Some(new)) => {
+            parameters.extend(new.iter().map(|n| (n as &(dyn ToSql + Sync), Type::INT8)));
+            INSERT_HEAD
+        }
+        (Base::Absent, None) => "SELECT WHERE NOT EXISTS (SELECT FROM heads WHERE org = $1)",
+        (Base::At { .. }, Some(new)) if !org.erase => {
+            parameters.extend(base.iter().chain(new).map(|n| (n as &(dyn ToSql + Sync), Type::INT8)));
+            "UPDATE heads SET org_id = $5, seq = $6, next_id = $7, at = $8 \
+             WHERE org = $1 AND org_id = $2 AND seq = $3 AND at = $4 AND halted_at_seq IS NULL"
+        }
+        (Base::At { .. }, _) => {
+            parameters.extend(base.iter().map(|n| (n as &(dyn ToSql + Sync), Type::INT8)));
+            "DELETE FROM heads WHERE org = $1 AND org_id = $2 AND seq = $3 AND at = $4 AND halted_at_seq IS NULL"
+        }
+    };
+    Ok(session.client.execute_typed(sql, &parameters).await? == 1)
+}
+
+const INSERT_HEAD: &str =
+    "INSERT INTO heads (org, org_id, seq, next_id, at) VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING";
+
+/// Writes the rows of an org whose head was moved.
+fn write_rows(connection: &mut Connection, org: &OrgGroup<'_>) -> Result<(), Failure> {
+    if org.erase && org.base != Base::Absent {
+        connection.run(async |session| erase(session, org).await)?;
+    }
+    let mut chunk = Chunk::default();
+    let mut failure = None;
+    let written = org.rows.write(&mut |table, key, value| {
+        chunk.add(table, key, value);
+        if chunk.bytes() <= CHUNK_BYTES_MAX {
+            return Ok(());
+        }
+        let full = std::mem::take(&mut chunk);
+        connection.run(async |session| write_chunk(session, org.org, &full).await).map_err(|error| {
+            failure = Some(error);
+            StoreError::ConnectionLost
+        })
+    });
+    if let Some(failure) = failure {
+        return Err(failure);
+    }
+    written?;
+    connection.run(async |session| write_chunk(session, org.org, &chunk).await)
+}
+
+/// Removes every row of an org whose head was taken away, history included, and gives it its new head.
+async fn erase(session: &Session, org: &OrgGroup<'_>) -> Result<(), Failure> {
+    let name = org.org.as_str();
+    for table in Table::IMAGE.into_iter().chain([Table::Changes]) {
+        let sql = format!("DELETE FROM {table} WHERE org = $1");
+        session.client.execute_typed(&sql, &[(&name, Type::TEXT)]).await?;
+        session.heard();
+    }
+    if let Some(new) = org.head.as_ref().map(head_numbers) {
+        let mut parameters: Vec<(&(dyn ToSql + Sync), Type)> = vec![(&name, Type::TEXT)];
+        parameters.extend(new.iter().map(|n| (n as &(dyn ToSql + Sync), Type::INT8)));
+        if session.client.execute_typed(INSERT_HEAD, &parameters).await? != 1 {
+            return Err(Failure::Store(StoreError::Internal));
+        }
+    }
+    Ok(())
+}
+
+/// Writes some rows of an org.
+async fn write_chunk(session: &Session, org: &OrgName, chunk: &Chunk) -> Result<(), Failure> {
+    let name = org.as_str();
+    for rows in &chunk.parameters()? {
+        let table = rows.table;
+        let first: &(dyn ToSql + Sync) = &name;
+        if !rows.gone.is_empty() {
+            let types: Vec<_> = std::iter::once(Type::TEXT).chain(key_types(table)).collect();
+            let sql = || delete_sql(table, Head::Parameter, 2);
+            let statement = session.prepare(Prepared::Delete(table), &types, sql).await?;
+            let mut parameters = vec![first];
+            rows.gone.append(key_columns(table), &mut parameters);
+            session.client.execute(&statement, &parameters).await?;
+        }
+        if !rows.put.is_empty() {
+            let types: Vec<_> = std::iter::once(Type::TEXT).chain(put_types(table)).collect();
+            let sql = || put_sql(table, Head::Parameter, 2);
+            let statement = session.prepare(Prepared::Put(table), &types, sql).await?;
+            let mut parameters = vec![first];
+            rows.put.append(table, &mut parameters);
+            session.client.execute(&statement, &parameters).await?;
+        }
+        session.heard();
+    }
+    Ok(())
+}

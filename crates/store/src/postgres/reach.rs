@@ -1,0 +1,87 @@
+//! Whether the server can be reached, and as whose store. What one connection finds out spares the
+//! others: while the server is known to be down, nobody waits for it.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::PostgresError;
+use super::connection::{Connection, Failure, Session, Settings};
+use crate::StoreError;
+
+/// How to open connections, and how the last try went.
+pub(super) struct Reach {
+    pub(super) settings: Settings,
+    pub(super) location: String,
+    pub(super) store_id: [u8; 16],
+    pub(super) poll_interval: Duration,
+    down: Mutex<Option<Down>>,
+}
+
+/// The server could not be reached.
+struct Down {
+    since: Instant,
+    error: StoreError,
+}
+
+impl Reach {
+    pub(super) fn new(settings: Settings, store_id: [u8; 16], poll_interval: Duration) -> Self {
+        let location = settings.dsn.location();
+        Reach { settings, location, store_id, poll_interval, down: Mutex::new(None) }
+    }
+
+    /// Opens a connection, unless the server has been seen down just now.
+    pub(super) fn open(&self, purpose: &'static str) -> Result<Connection, StoreError> {
+        if let Some(down) = &*self.down()
+            && down.since.elapsed() < self.poll_interval
+        {
+            return Err(down.error.clone());
+        }
+        let opened = Connection::open(&self.settings, purpose).and_then(|mut connection| {
+            connection.run(async |session| self.check(session).await)?;
+            Ok(connection)
+        });
+        self.note(opened)
+    }
+
+    /// Whether this is the store that was opened first: a name may lead elsewhere by now.
+    pub(super) async fn check(&self, session: &Session) -> Result<(), Failure> {
+        if store_id(session).await? == Some(self.store_id) {
+            return Ok(());
+        }
+        let error = PostgresError::AnotherStore { location: self.location.clone() };
+        Err(Failure::Store(StoreError::Postgres(Box::new(error))))
+    }
+
+    /// Remembers how a try to connect went.
+    pub(super) fn note<T>(&self, tried: Result<T, Failure>) -> Result<T, StoreError> {
+        let mut down = self.down();
+        match tried {
+            Ok(value) => {
+                *down = None;
+                Ok(value)
+            }
+            Err(failure) => {
+                let error = match failure.into_store_error("open") {
+                    StoreError::ConnectionLost => {
+                        StoreError::Unavailable { reason: "the server closed the connection".into() }
+                    }
+                    error => error,
+                };
+                *down = Some(Down { since: Instant::now(), error: error.clone() });
+                Err(error)
+            }
+        }
+    }
+
+    fn down(&self) -> MutexGuard<'_, Option<Down>> {
+        self.down.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The id of the store, if the database is one.
+pub(super) async fn store_id(session: &Session) -> Result<Option<[u8; 16]>, Failure> {
+    let row = session.client.query_typed_opt("SELECT value FROM meta WHERE key = 'store_id'", &[]).await?;
+    let Some(row) = row else { return Ok(None) };
+    let value: &[u8] = row.try_get(0)?;
+    Ok(value.try_into().ok())
+}

@@ -1,0 +1,233 @@
+//! Rows on their way to the tables: many of one table in one statement, as arrays.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use tokio_postgres::types::{ToSql, Type};
+
+use super::layout::{
+    ChangeColumns, Columns, KEY_COLUMNS_MAX, KeyColumns, KeyTexts, change_columns, key_columns, key_texts, to_columns,
+};
+use super::wire::Content;
+use crate::{StoreError, Table};
+
+/// Rows that are written together: of each key what was written last. `None`: it is deleted.
+#[derive(Default)]
+pub(super) struct Chunk {
+    tables: BTreeMap<Table, BTreeMap<Vec<u8>, Option<Vec<u8>>>>,
+    /// About what they take in memory.
+    bytes: usize,
+}
+
+impl Chunk {
+    pub(super) fn add(&mut self, table: Table, key: &[u8], value: Option<&[u8]>) {
+        self.bytes += 64 + key.len() + value.map_or(0, <[u8]>::len);
+        self.tables.entry(table).or_default().insert(key.to_vec(), value.map(<[u8]>::to_vec));
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// What it does to each table, as parameters.
+    pub(super) fn parameters(&self) -> Result<Vec<TableRows<'_>>, StoreError> {
+        self.tables.iter().map(|(table, rows)| TableRows::new(*table, rows)).collect()
+    }
+}
+
+/// What is done to one table.
+pub(super) struct TableRows<'a> {
+    pub(super) table: Table,
+    /// The keys of rows that go.
+    pub(super) gone: KeyParameters<'a>,
+    /// Rows that come.
+    pub(super) put: PutParameters<'a>,
+}
+
+/// Keys, one array a column.
+#[derive(Default)]
+pub(super) struct KeyParameters<'a> {
+    columns: [Vec<Cow<'a, str>>; KEY_COLUMNS_MAX],
+}
+
+/// Rows, one array a column.
+#[derive(Default)]
+pub(super) struct PutParameters<'a> {
+    keys: KeyParameters<'a>,
+    /// Of `changes` only, instead of `keys`.
+    seq: Vec<i64>,
+    step: Vec<i32>,
+    transaction_id: Vec<Option<String>>,
+    format: Vec<i16>,
+    checksum: Vec<i64>,
+    body: Vec<Option<Content<'a>>>,
+    /// Empty where no row has it: the server fills up with nulls.
+    raw: Vec<Option<Content<'a>>>,
+}
+
+impl<'a> TableRows<'a> {
+    fn new(table: Table, rows: &'a BTreeMap<Vec<u8>, Option<Vec<u8>>>) -> Result<Self, StoreError> {
+        let columns = key_columns(table);
+        let (mut gone, mut put) = (KeyParameters::default(), PutParameters::default());
+        for (key, value) in rows {
+            match value {
+                None => gone.push(key_texts(columns, key)),
+                Some(value) => put.push(table, columns, key, value)?,
+            }
+        }
+        if put.body.iter().all(Option::is_some) {
+            put.raw.clear();
+        }
+        Ok(TableRows { table, gone, put })
+    }
+}
+
+impl<'a> KeyParameters<'a> {
+    pub(super) fn push(&mut self, KeyTexts(texts): KeyTexts<'a>) {
+        self.columns.iter_mut().zip(texts).for_each(|(column, text)| column.push(text));
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.columns.first().is_none_or(Vec::is_empty)
+    }
+
+    /// Appends the parameters of a table whose key has these columns.
+    pub(super) fn append<'p>(&'p self, columns: KeyColumns, out: &mut Vec<&'p (dyn ToSql + Sync)>) {
+        out.extend(self.columns.iter().take(columns.parameters()).map(|column| column as &(dyn ToSql + Sync)));
+    }
+}
+
+impl<'a> PutParameters<'a> {
+    fn push(&mut self, table: Table, columns: KeyColumns, key: &'a [u8], value: &'a [u8]) -> Result<(), StoreError> {
+        if table == Table::Changes {
+            let ChangeColumns { seq, step, transaction_id } = change_columns(key, value)?;
+            self.seq.push(seq);
+            self.step.push(step);
+            self.transaction_id.push(transaction_id);
+        } else {
+            self.keys.push(key_texts(columns, key));
+        }
+        let Columns { format, checksum, body, raw } = to_columns(table, value);
+        self.format.push(format);
+        self.checksum.push(checksum);
+        self.body.push(body.map(Content));
+        self.raw.push(raw.map(Content));
+        Ok(())
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.format.is_empty()
+    }
+
+    /// Appends the parameters, in the order of [`put_types`].
+    pub(super) fn append<'p>(&'p self, table: Table, out: &mut Vec<&'p (dyn ToSql + Sync)>) {
+        if table == Table::Changes {
+            let own: [&(dyn ToSql + Sync); 3] = [&self.seq, &self.step, &self.transaction_id];
+            out.extend(own);
+        } else {
+            self.keys.append(key_columns(table), out);
+        }
+        let frame: [&(dyn ToSql + Sync); 4] = [&self.format, &self.checksum, &self.body, &self.raw];
+        out.extend(frame);
+    }
+}
+
+/// The types of the parameters of keys.
+pub(super) fn key_types(table: Table) -> impl Iterator<Item = Type> {
+    std::iter::repeat_n(Type::TEXT_ARRAY, key_columns(table).parameters())
+}
+
+/// The types of the parameters of [`put_sql`].
+pub(super) fn put_types(table: Table) -> Vec<Type> {
+    let keys: Vec<_> = match table {
+        Table::Changes => vec![Type::INT8_ARRAY, Type::INT4_ARRAY, Type::TEXT_ARRAY],
+        _ => key_types(table).collect(),
+    };
+    let body = if table == Table::Secrets { Type::BYTEA_ARRAY } else { Type::JSON_ARRAY };
+    keys.into_iter().chain([Type::INT2_ARRAY, Type::INT8_ARRAY, body, Type::BYTEA_ARRAY]).collect()
+}
+
+/// Where the org of the rows comes from: a table expression `head` with a column `org`.
+#[derive(Clone, Copy)]
+pub(super) enum Head {
+    /// `$1`.
+    Parameter,
+    /// A query of that name in the same statement.
+    Query,
+}
+
+impl Head {
+    fn sql(self) -> &'static str {
+        match self {
+            Head::Parameter => "(SELECT $1::text AS org) AS head",
+            Head::Query => "head",
+        }
+    }
+}
+
+/// `$3, $4`: as many parameters from `first` on.
+fn parameters(first: usize, count: usize) -> String {
+    (first..first + count).map(|n| format!("${n}")).collect::<Vec<_>>().join(", ")
+}
+
+/// A column of a key out of its parameter in `of`.
+fn key_expressions(columns: KeyColumns, of: &str) -> Vec<(&'static str, String)> {
+    match columns {
+        KeyColumns::List => vec![("key", format!("string_to_array({of}.key, chr(1))"))],
+        KeyColumns::Each(names) => names.iter().map(|name| (*name, format!("{of}.{name}"))).collect(),
+    }
+}
+
+/// Deletes rows by their keys, which are the parameters from `first` on.
+pub(super) fn delete_sql(table: Table, head: Head, first: usize) -> String {
+    let columns = key_columns(table);
+    let names = columns.names().join(", ");
+    let equal: Vec<_> =
+        key_expressions(columns, "k").into_iter().map(|(name, value)| format!("t.{name} = {value}")).collect();
+    format!(
+        "DELETE FROM {table} t USING {}, unnest({}) AS k ({names}) WHERE t.org = head.org AND {}",
+        head.sql(),
+        parameters(first, columns.parameters()),
+        equal.join(" AND ")
+    )
+}
+
+/// Writes rows, which are the parameters from `first` on.
+pub(super) fn put_sql(table: Table, head: Head, first: usize) -> String {
+    let columns = key_columns(table);
+    let names = columns.names().join(", ");
+    let parameters = parameters(first, put_types(table).len());
+    let head = head.sql();
+    if table == Table::Changes {
+        // Append-only: what is there is never overwritten.
+        return format!(
+            "INSERT INTO changes (org, seq, step, transaction_id, format, checksum, body, raw) \
+             SELECT head.org, r.seq, r.step, r.transaction_id, r.format, r.checksum, r.body, r.raw \
+             FROM {head}, unnest({parameters}) AS r (seq, step, transaction_id, format, checksum, body, raw)"
+        );
+    }
+    let values: Vec<_> = key_expressions(columns, "r").into_iter().map(|(_, value)| value).collect();
+    let values = values.join(", ");
+    format!(
+        "INSERT INTO {table} (org, {names}, format, checksum, body, raw) \
+         SELECT head.org, {values}, r.format, r.checksum, r.body, r.raw \
+         FROM {head}, unnest({parameters}) AS r ({names}, format, checksum, body, raw) \
+         ON CONFLICT (org, {names}) DO UPDATE \
+         SET format = excluded.format, checksum = excluded.checksum, body = excluded.body, raw = excluded.raw"
+    )
+}
+
+/// Rows by their keys, each with the place of its key, from 1; nulls: there is none.
+pub(super) fn select_sql(table: Table) -> String {
+    let columns = key_columns(table);
+    let equal: Vec<_> =
+        key_expressions(columns, "k").into_iter().map(|(name, value)| format!("t.{name} = {value}")).collect();
+    format!(
+        "SELECT k.place, t.format, t.checksum, t.body, t.raw \
+         FROM unnest({}) WITH ORDINALITY AS k ({}, place) \
+         LEFT JOIN {table} t ON t.org = $1 AND {}",
+        parameters(2, columns.parameters()),
+        columns.names().join(", "),
+        equal.join(" AND ")
+    )
+}

@@ -1,0 +1,85 @@
+//! The one connection that commits use.
+//!
+//! It holds a session lock whose key is this store handle's own. A transaction whose answer was lost may
+//! still be at work in its old session; whoever opens the next connection takes the lock first, ending
+//! the old session if it has to. After that the transaction is there or never will be.
+
+use std::time::{Duration, Instant};
+
+use tokio_postgres::types::Type;
+
+use super::connection::{Connection, Failure, Session};
+use super::reach::Reach;
+use crate::StoreError;
+
+/// How long to wait before asking for the lock again.
+const AGAIN: Duration = Duration::from_millis(10);
+
+/// The connection, and what is known of the last commit.
+pub(super) struct Writer {
+    connection: Option<Connection>,
+    /// A random number of this handle.
+    lock: i64,
+    /// A commit was sent, and its session may still be at work.
+    in_doubt: bool,
+}
+
+impl Writer {
+    pub(super) fn new() -> Result<Self, StoreError> {
+        let mut lock = [0; 8];
+        getrandom::fill(&mut lock).map_err(|error| {
+            tracing::error!(%error, "no random number for a lock");
+            StoreError::Internal
+        })?;
+        Ok(Writer { connection: None, lock: i64::from_ne_bytes(lock), in_doubt: false })
+    }
+
+    /// The connection, opened if there is none, or if the server has hung up. It is given back with
+    /// [`Writer::keep`], or closed.
+    pub(super) fn take(&mut self, reach: &Reach) -> Result<Connection, StoreError> {
+        if let Some(mut connection) = self.connection.take()
+            && !connection.is_closed()
+        {
+            return Ok(connection);
+        }
+        let mut connection = reach.open("writer")?;
+        connection.run(async |session| fence(session, self.lock).await).map_err(|f| f.into_store_error("write"))?;
+        self.in_doubt = false;
+        Ok(connection)
+    }
+
+    pub(super) fn keep(&mut self, connection: Connection) {
+        self.connection = Some(connection);
+    }
+
+    /// The answer to a commit was lost with its connection.
+    pub(super) fn lost(&mut self) {
+        self.in_doubt = true;
+    }
+
+    /// Whether a transaction of this handle may yet be committed.
+    pub(super) fn is_in_doubt(&self) -> bool {
+        self.in_doubt
+    }
+}
+
+/// Takes the lock for as long as the session lasts.
+async fn fence(session: &Session, lock: i64) -> Result<(), Failure> {
+    let started = Instant::now();
+    while started.elapsed() < session.patience() {
+        let sql = "SELECT pg_try_advisory_lock($1)";
+        if session.client.query_typed_one(sql, &[(&lock, Type::INT8)]).await?.try_get(0)? {
+            return Ok(());
+        }
+        // A lock of one big number is shown as two halves.
+        let sql = "SELECT pg_terminate_backend(pid) FROM pg_locks \
+                   WHERE locktype = 'advisory' AND objsubid = 1 AND granted \
+                     AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) \
+                     AND (classid::int8 << 32 | objid::int8) = $1";
+        session.client.query_typed(sql, &[(&lock, Type::INT8)]).await?;
+        session.heard();
+        tokio::time::sleep(AGAIN).await;
+    }
+    let reason = "an earlier session of this process does not end".into();
+    Err(Failure::Store(StoreError::Unavailable { reason }))
+}
