@@ -233,8 +233,21 @@ impl Client {
     /// # Errors
     /// As for [`Client::connect`].
     pub fn connect_with(address: SocketAddr, parameters: &[(&str, &str)]) -> io::Result<Result<Client, Fields>> {
-        let stream = TcpStream::connect(address)?;
-        stream.set_read_timeout(Some(ANSWER_WAIT_MAX))?;
+        Self::connect_within(address, parameters, ANSWER_WAIT_MAX)
+    }
+
+    /// The same with a limit for each answer, now and later, from a server that may hang.
+    ///
+    /// # Errors
+    /// As for [`Client::connect`]; a late answer is [`io::ErrorKind::WouldBlock`] or
+    /// [`io::ErrorKind::TimedOut`].
+    pub fn connect_within(
+        address: SocketAddr,
+        parameters: &[(&str, &str)],
+        wait: Duration,
+    ) -> io::Result<Result<Client, Fields>> {
+        let stream = TcpStream::connect_timeout(&address, wait)?;
+        stream.set_read_timeout(Some(wait))?;
         stream.set_nodelay(true)?;
         let mut body = 196_608i32.to_be_bytes().to_vec();
         for (key, value) in parameters {

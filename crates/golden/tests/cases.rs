@@ -7,7 +7,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Barrier};
 use std::thread;
 
-use dataglot_golden::run::{Backend, Rig};
+use dataglot_golden::backend::Backend;
+use dataglot_golden::rig::Rig;
 use dataglot_golden::wire::{self, Client, Message, error_of, rows_of, tags_of};
 use dataglot_model::OrgName;
 

@@ -2,7 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test's own helpers")]
 
-use dataglot_golden::run::{Backend, Rig};
+use dataglot_golden::backend::Backend;
+use dataglot_golden::rig::Rig;
 use tokio_postgres::NoTls;
 use tokio_postgres::types::Type;
 

@@ -10,8 +10,9 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use dataglot_golden::backend::Backend;
 use dataglot_golden::case::Case;
-use dataglot_golden::run::{Backend, find_cases, run};
+use dataglot_golden::run::{find_cases, run};
 use libtest_mimic::{Arguments, Failed, Trial};
 
 fn root() -> PathBuf {

@@ -6,7 +6,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use dataglot_golden::run::{Backend, Rig};
+use dataglot_golden::backend::Backend;
+use dataglot_golden::rig::Rig;
 
 /// Runs psql; gives what it printed on both streams.
 #[track_caller]
