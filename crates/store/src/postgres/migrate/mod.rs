@@ -13,6 +13,8 @@ mod error;
 mod grant;
 mod runner;
 mod state;
+#[cfg(test)]
+mod tests;
 
 use std::future::poll_fn;
 

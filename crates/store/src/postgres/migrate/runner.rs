@@ -104,7 +104,7 @@ pub(super) async fn bring_up_to_date(
     if let Some(denied) = place.denied() {
         return Err(place.no_rights(denied));
     }
-    lock(client).await?;
+    lock(client, LOCK_WAIT).await?;
     let applied = apply_pending(client, &place, store_id).await;
     // Where the connection is gone, so is the lock.
     if let Err(error) = client.query_one("SELECT pg_advisory_unlock($1)", &[&LOCK]).await {
@@ -113,10 +113,11 @@ pub(super) async fn bring_up_to_date(
     applied
 }
 
-async fn lock(client: &mut Client) -> Result<(), MigrationError> {
+/// Takes the lock, for as long as the session lasts, if it is to be had within `wait`.
+pub(super) async fn lock(client: &mut Client, wait: &str) -> Result<(), MigrationError> {
     let failed = |error: &_| MigrationError::statement("lock the migrations of the meta store", error);
     let transaction = client.transaction().await.map_err(|e| failed(&e))?;
-    let sql = format!("{SETTINGS}; SET LOCAL lock_timeout = '{LOCK_WAIT}'; SELECT pg_advisory_lock({LOCK})");
+    let sql = format!("{SETTINGS}; SET LOCAL lock_timeout = '{wait}'; SELECT pg_advisory_lock({LOCK})");
     if let Err(error) = transaction.batch_execute(&sql).await {
         if error.code() != Some(&SqlState::LOCK_NOT_AVAILABLE) {
             return Err(failed(&error));
