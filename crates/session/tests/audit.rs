@@ -73,7 +73,7 @@ async fn c119_each_grant_leaves_its_record_whatever_became_of_it() {
     assert_eq!(
         log.take(),
         [
-            format!("statement outcome=\"done\" {WHO} seq=3 sql=\"GRANT r1, r2 TO u1 WITH ADMIN OPTION\""),
+            format!("statement outcome=\"done\" {WHO} seq=3 sql=\"GRANT r1, r2 TO u1 WITH ADMIN TRUE\""),
             format!("statement outcome=\"done\" {WHO} seq=4 sql=\"REVOKE r1 FROM u1\""),
             format!("statement outcome=\"refused\" sqlstate=\"42704\" {WHO} sql=\"GRANT r_missing TO u1\""),
             format!("statement outcome=\"rolled back\" {WHO} sql=\"GRANT r2 TO u2\""),

@@ -6,7 +6,7 @@ use dataglot_model::command::{AlterSecret, CreateSecret, OnExisting, SecretActio
 use dataglot_model::def::SecretOrigin;
 use dataglot_model::{Command, Name, Sealed, SecretHash, Sensitive};
 use dataglot_planner::Image;
-use dataglot_vault::{self as vault, Place};
+use dataglot_vault::{self as vault, DataKeys, Place};
 
 use crate::engine::Engine;
 use crate::error::SessionError;
@@ -82,7 +82,7 @@ pub(super) fn seal_value(
     }
     let value_version = present.as_ref().map_or(1, |p| p.value_version + 1);
     let at = place(engine, image, name, value_version);
-    let envelope = vault::seal(engine.ring(), &at, value, engine.entropy()).map_err(|e| SessionError::of(&e))?;
+    let envelope = vault::seal(engine.ring(), &DataKeys::none(), &at, value, engine.entropy()).map_err(|e| SessionError::of(&e))?;
     let seen = present.and_then(|p| p.hash);
     Ok(Sealed::Envelope { bytes: envelope.bytes, hash: envelope.hash, value_version, seen })
 }
@@ -91,7 +91,7 @@ pub(super) fn seal_value(
 fn is_same(engine: &Engine, image: &Image, name: &Name, present: &Present, value: &Sensitive) -> bool {
     let Some((bytes, _)) = &present.envelope else { return false };
     let at = place(engine, image, name, present.value_version);
-    vault::open(engine.ring(), &at, bytes).is_ok_and(|old| old == *value)
+    vault::open(engine.ring(), &DataKeys::none(), &at, bytes).is_ok_and(|old| old == *value)
 }
 
 /// A secret that is renamed, and whose value is in the store.
@@ -138,8 +138,8 @@ pub(super) fn reseal(engine: &Engine, image: &Image, rename: &Rename) -> Result<
     };
     let failed = |e: vault::VaultError| SessionError::of(&e);
     let value =
-        vault::open(engine.ring(), &place(engine, image, &rename.from, value_version), &bytes).map_err(failed)?;
+        vault::open(engine.ring(), &DataKeys::none(), &place(engine, image, &rename.from, value_version), &bytes).map_err(failed)?;
     let at = place(engine, image, &rename.to, value_version);
-    let envelope = vault::seal(engine.ring(), &at, &value, engine.entropy()).map_err(failed)?;
+    let envelope = vault::seal(engine.ring(), &DataKeys::none(), &at, &value, engine.entropy()).map_err(failed)?;
     Ok(Some(Sealed::Envelope { bytes: envelope.bytes, hash: envelope.hash, value_version, seen: Some(hash) }))
 }
