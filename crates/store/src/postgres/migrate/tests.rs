@@ -9,14 +9,10 @@ fn dsn_of(database: &Database, role: &str) -> Dsn {
 }
 
 fn start(dsn: &Dsn, store_id: Option<[u8; 16]>) -> Result<(), MigrationError> {
-    match with_connection(dsn, async |client, _| ensure(client, store_id).await) {
-        Ok(()) => Ok(()),
-        Err(StoreError::Postgres(error)) => match *error {
-            PostgresError::Migration(error) => Err(error),
-            other => panic!("{other}"),
-        },
-        Err(other) => panic!("{other}"),
-    }
+    let Err(error) = with_connection(dsn, async |client, _| ensure(client, store_id).await) else { return Ok(()) };
+    let StoreError::Postgres(error) = error else { panic!("{error}") };
+    let PostgresError::Migration(error) = *error else { panic!("{error}") };
+    Err(error)
 }
 
 fn role(database: &Database) -> String {
