@@ -4,8 +4,9 @@
 //! commitment(32) ciphertext(64·n) tag(16)`. The plaintext is `length(4, big endian) value zeros`, padded
 //! to 64 bytes. The associated data is a list of length-prefixed parts: the place, then the header bytes.
 //!
-//! * Data-key number 0 means the key derived from the master key for the org. Other numbers are kept for
-//!   random data keys stored wrapped; they are refused here.
+//! * Data-key number 0 means the key derived from the master key for the org, and the key id is the master
+//!   key's. Other numbers are those of the org's random data keys ([`DataKeys`]), and the key id is the data
+//!   key's own: who rotates the master key wraps the data keys anew, and leaves the values alone.
 //! * XChaCha20-Poly1305 does not commit to its key, and several keys may be loaded: the key is chosen by
 //!   its id, and the commitment (HKDF of the key over the nonce) is compared before anything is decrypted.
 
@@ -18,6 +19,7 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
+use crate::data_key::DataKeys;
 use crate::key::{Key, KeyId, MasterKey, Purpose};
 use crate::{Entropy, KeyRing, VaultError};
 
@@ -64,7 +66,8 @@ pub fn hash(bytes: &[u8]) -> SecretHash {
     SecretHash(Sha256::digest(bytes).into())
 }
 
-/// Seals `value` for `place` with the primary key.
+/// Seals `value` for `place` with the org's newest data key; with a key derived from the primary master
+/// key where it has none.
 ///
 /// # Errors
 /// * [`VaultError::NoKey`]
@@ -72,11 +75,17 @@ pub fn hash(bytes: &[u8]) -> SecretHash {
 /// * [`VaultError::Entropy`]: no nonce, so nothing is sealed.
 pub fn seal(
     ring: &KeyRing,
+    data_keys: &DataKeys,
     place: &Place<'_>,
     value: &Sensitive,
     entropy: &dyn Entropy,
 ) -> Result<Envelope, VaultError> {
-    let bytes = seal_bytes(ring.primary()?, &Scope::place(place), value.open().as_bytes(), entropy)?;
+    let scope = Scope::place(place);
+    let value = value.open().as_bytes();
+    let bytes = match data_keys.newest() {
+        Some((no, id, key)) => seal_with(key, id, no, &scope, value, entropy)?,
+        None => seal_bytes(ring.primary()?, &scope, value, entropy)?,
+    };
     let hash = hash(&bytes);
     Ok(Envelope { bytes: bytes.into(), hash })
 }
@@ -87,10 +96,36 @@ pub fn seal(
 /// * [`VaultError::WrongKey`]: the key that it names is not loaded.
 /// * [`VaultError::Damaged`]: the key is loaded, and these are not the bytes that were sealed for `place`.
 /// * [`VaultError::UnknownForm`]: made by a newer version.
-pub fn open(ring: &KeyRing, place: &Place<'_>, bytes: &[u8]) -> Result<Sensitive, VaultError> {
-    let plain = open_bytes(ring, &Scope::place(place), bytes)?;
+pub fn open(ring: &KeyRing, data_keys: &DataKeys, place: &Place<'_>, bytes: &[u8]) -> Result<Sensitive, VaultError> {
+    let parts = Parts::read(bytes)?;
+    let scope = Scope::place(place);
+    let plain = match parts.data_key {
+        DATA_KEY_DERIVED => open_bytes(ring, &scope, bytes)?,
+        no => open_parts(data_keys.find(no, parts.key_id)?, &scope, &parts)?,
+    };
     let text = std::str::from_utf8(&plain).map_err(|_| VaultError::Damaged)?;
     Ok(Sensitive::new(text.to_owned()))
+}
+
+/// Which key a value is sealed with: the master key itself (by what is derived from it), or a data key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SealedWith {
+    /// A key derived from the master key of that fingerprint.
+    Master(KeyId),
+    /// The org's data key of that number.
+    DataKey(u32),
+}
+
+/// Which key the envelope names. Nothing is opened.
+///
+/// # Errors
+/// [`VaultError::Damaged`], [`VaultError::UnknownForm`].
+pub fn sealed_with(bytes: &[u8]) -> Result<SealedWith, VaultError> {
+    let parts = Parts::read(bytes)?;
+    Ok(match parts.data_key {
+        DATA_KEY_DERIVED => SealedWith::Master(parts.key_id),
+        no => SealedWith::DataKey(no),
+    })
 }
 
 /// Which derived key a value is sealed with, and what is bound into it.
@@ -122,6 +157,20 @@ impl<'a> Scope<'a> {
         }
     }
 
+    pub(crate) fn data_key(store_id: [u8; 16], org: &'a OrgName, no: u32) -> Self {
+        Scope {
+            purpose: Purpose::Wrap(org.as_str()),
+            bound: [
+                b"dg-data-key-v1".to_vec(),
+                store_id.to_vec(),
+                org.as_str().into(),
+                no.to_be_bytes().to_vec(),
+                Vec::new(),
+                Vec::new(),
+            ],
+        }
+    }
+
     /// The parts and the header, each with its length in front, so that no two lists give the same bytes.
     fn associated_data(&self, header: &[u8]) -> Vec<u8> {
         let mut data = Vec::with_capacity(256);
@@ -144,8 +193,20 @@ fn cipher(key: &Key) -> Result<XChaCha20Poly1305, VaultError> {
         .map_err(|_| VaultError::KeyForm { reason: "it is not 32 bytes long" })
 }
 
+/// Seals with the key that is derived from `master` for the scope.
 pub(crate) fn seal_bytes(
     master: &MasterKey,
+    scope: &Scope<'_>,
+    value: &[u8],
+    entropy: &dyn Entropy,
+) -> Result<Vec<u8>, VaultError> {
+    seal_with(&master.for_purpose(scope.purpose)?, master.id(), DATA_KEY_DERIVED, scope, value, entropy)
+}
+
+fn seal_with(
+    key: &Key,
+    key_id: KeyId,
+    data_key: u32,
     scope: &Scope<'_>,
     value: &[u8],
     entropy: &dyn Entropy,
@@ -159,8 +220,8 @@ pub(crate) fn seal_bytes(
 
     let mut out = Vec::with_capacity(HEADER_BYTES + COMMITMENT_BYTES + VALUE_BYTES_MAX.min(value.len() + PADDING * 2));
     out.extend_from_slice(&[VERSION, SUITE_XCHACHA20_POLY1305]);
-    out.extend_from_slice(&master.id().0);
-    out.extend_from_slice(&DATA_KEY_DERIVED.to_be_bytes());
+    out.extend_from_slice(&key_id.0);
+    out.extend_from_slice(&data_key.to_be_bytes());
     out.extend_from_slice(&nonce);
     let data = scope.associated_data(&out);
 
@@ -170,9 +231,8 @@ pub(crate) fn seal_bytes(
     plain.extend_from_slice(value);
     plain.resize(padded, 0);
 
-    let key = master.for_purpose(scope.purpose)?;
-    out.extend_from_slice(&commitment(&key, &nonce)?);
-    let tag = cipher(&key)?
+    out.extend_from_slice(&commitment(key, &nonce)?);
+    let tag = cipher(key)?
         .encrypt_inout_detached(&XNonce::from(nonce), &data, InOutBuf::from(plain.as_mut_slice()))
         .map_err(|_| VaultError::ValueTooLong { bytes: value.len() })?;
     out.extend_from_slice(&plain);
@@ -180,14 +240,21 @@ pub(crate) fn seal_bytes(
     Ok(out)
 }
 
+/// Opens what [`seal_bytes`] made.
 pub(crate) fn open_bytes(ring: &KeyRing, scope: &Scope<'_>, bytes: &[u8]) -> Result<Zeroizing<Vec<u8>>, VaultError> {
     let parts = Parts::read(bytes)?;
-    let key = ring.find(parts.key_id)?.for_purpose(scope.purpose)?;
-    if !bool::from(commitment(&key, &parts.nonce)?.ct_eq(&parts.commitment)) {
+    if parts.data_key != DATA_KEY_DERIVED {
+        return Err(VaultError::UnknownForm);
+    }
+    open_parts(&ring.find(parts.key_id)?.for_purpose(scope.purpose)?, scope, &parts)
+}
+
+fn open_parts(key: &Key, scope: &Scope<'_>, parts: &Parts<'_>) -> Result<Zeroizing<Vec<u8>>, VaultError> {
+    if !bool::from(commitment(key, &parts.nonce)?.ct_eq(&parts.commitment)) {
         return Err(VaultError::Damaged);
     }
     let mut plain = Zeroizing::new(parts.ciphertext.to_vec());
-    cipher(&key)?
+    cipher(key)?
         .decrypt_inout_detached(
             &XNonce::from(parts.nonce),
             &scope.associated_data(parts.header),
@@ -205,6 +272,7 @@ pub(crate) fn open_bytes(ring: &KeyRing, scope: &Scope<'_>, bytes: &[u8]) -> Res
 struct Parts<'a> {
     header: &'a [u8],
     key_id: KeyId,
+    data_key: u32,
     nonce: [u8; NONCE_BYTES],
     commitment: [u8; COMMITMENT_BYTES],
     ciphertext: &'a [u8],
@@ -220,9 +288,7 @@ impl<'a> Parts<'a> {
         }
         let (key_id, rest) = rest.split_first_chunk::<8>().ok_or(VaultError::Damaged)?;
         let (data_key, rest) = rest.split_first_chunk::<4>().ok_or(VaultError::Damaged)?;
-        if u32::from_be_bytes(*data_key) != DATA_KEY_DERIVED {
-            return Err(VaultError::UnknownForm);
-        }
+        let data_key = u32::from_be_bytes(*data_key);
         let (nonce, rest) = rest.split_first_chunk::<NONCE_BYTES>().ok_or(VaultError::Damaged)?;
         let (commitment, rest) = rest.split_first_chunk::<COMMITMENT_BYTES>().ok_or(VaultError::Damaged)?;
         let (ciphertext, tag) = rest.split_last_chunk::<TAG_BYTES>().ok_or(VaultError::Damaged)?;
@@ -231,7 +297,8 @@ impl<'a> Parts<'a> {
             return Err(VaultError::Damaged);
         }
         let header = bytes.get(..HEADER_BYTES).ok_or(VaultError::Damaged)?;
-        Ok(Parts { header, key_id: KeyId(*key_id), nonce: *nonce, commitment: *commitment, ciphertext, tag: *tag })
+        let key_id = KeyId(*key_id);
+        Ok(Parts { header, key_id, data_key, nonce: *nonce, commitment: *commitment, ciphertext, tag: *tag })
     }
 }
 

@@ -29,6 +29,12 @@ pub enum VaultError {
     /// A version, cipher suite or data key that this version does not know.
     #[error("sealed value has a form that this version does not know")]
     UnknownForm,
+    /// The org's data key of that number is not there.
+    #[error("sealed value needs data key {no}, which is not there")]
+    NoDataKey {
+        /// Its number.
+        no: u32,
+    },
     /// A text is not a key.
     #[error("secret key is not usable: {reason}")]
     KeyForm {
@@ -76,7 +82,7 @@ impl Problem for VaultError {
             VaultError::NoKey | VaultError::WrongKey { .. } | VaultError::OtherStore | VaultError::Entropy(_) => {
                 SqlState::SystemError
             }
-            VaultError::Damaged | VaultError::UnknownForm => SqlState::DataCorrupted,
+            VaultError::Damaged | VaultError::UnknownForm | VaultError::NoDataKey { .. } => SqlState::DataCorrupted,
             VaultError::KeyForm { .. } | VaultError::EmptyPassword | VaultError::Iterations { .. } => {
                 SqlState::InvalidParameterValue
             }
@@ -90,7 +96,9 @@ impl Problem for VaultError {
                 "Start the server with a secret key: secret_key_file, or the variable DATAGLOT_SECRET_KEY."
             }
             VaultError::WrongKey { .. } => "Start the server with the key that the secrets were sealed with.",
-            VaultError::Damaged => "Give the secret its value again with ALTER SECRET, or restore a backup.",
+            VaultError::Damaged | VaultError::NoDataKey { .. } => {
+                "Give the secret its value again with ALTER SECRET, or restore a backup."
+            }
             VaultError::OtherStore => "Use the store file that the key check record was made in.",
             VaultError::UnknownForm => "It may have been made by a newer version.",
             VaultError::KeyForm { .. } => {

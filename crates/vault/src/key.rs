@@ -54,6 +54,8 @@ pub(crate) enum Purpose<'a> {
     Org(&'a str),
     /// The canary of a store.
     Canary,
+    /// The data keys of one org.
+    Wrap(&'a str),
 }
 
 impl Purpose<'_> {
@@ -61,12 +63,13 @@ impl Purpose<'_> {
         match self {
             Purpose::Org(_) => b"dataglot-org-v1",
             Purpose::Canary => b"dataglot-canary-v1",
+            Purpose::Wrap(_) => b"dataglot-wrap-v1",
         }
     }
 
     const fn subject(&self) -> &str {
         match self {
-            Purpose::Org(org) => org,
+            Purpose::Org(org) | Purpose::Wrap(org) => org,
             Purpose::Canary => "",
         }
     }
@@ -76,6 +79,17 @@ impl Purpose<'_> {
 pub(crate) struct Key(Zeroizing<Vec<u8>>);
 
 impl Key {
+    pub(crate) fn new(bytes: Zeroizing<Vec<u8>>) -> Self {
+        Key(bytes)
+    }
+
+    /// A fingerprint, which says which key and nothing about it.
+    pub(crate) fn id(&self) -> Result<KeyId, VaultError> {
+        let mut id = [0u8; 8];
+        self.derive(&[b"key-id"], &mut id)?;
+        Ok(KeyId(id))
+    }
+
     fn zeroed() -> Self {
         Key(Zeroizing::new(vec![0; KEY_BYTES]))
     }
@@ -99,9 +113,7 @@ pub(crate) struct MasterKey {
 
 impl MasterKey {
     fn new(key: Key) -> Result<Self, VaultError> {
-        let mut id = [0u8; 8];
-        key.derive(&[b"key-id"], &mut id)?;
-        Ok(MasterKey { id: KeyId(id), key })
+        Ok(MasterKey { id: key.id()?, key })
     }
 
     pub(crate) const fn id(&self) -> KeyId {

@@ -12,6 +12,7 @@
 //! any choice of algorithm by configuration.
 
 mod canary;
+mod data_key;
 mod entropy;
 mod envelope;
 mod error;
@@ -19,8 +20,9 @@ mod key;
 pub mod scram;
 
 pub use canary::{check_canary, make_canary};
+pub use data_key::{DataKeys, new_data_key, rewrap_data_key, wrapped_with};
 pub use entropy::{Entropy, EntropyError};
-pub use envelope::{Envelope, Place, VALUE_BYTES_MAX, hash, open, seal};
+pub use envelope::{Envelope, Place, SealedWith, VALUE_BYTES_MAX, hash, open, seal, sealed_with};
 pub use error::VaultError;
 pub use key::{KEY_BYTES, KeyId, KeyRing, generate_key_text};
 
