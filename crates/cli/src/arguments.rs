@@ -10,7 +10,10 @@ const EXIT_CODES: &str = "Exit codes:
   2  command line or configuration
   3  the store cannot be opened: in use, damaged, of a newer version, missing
   4  the secret key: missing, unusable, or not the one of the store
-  5  cannot listen on the address";
+  5  cannot listen on the address
+  6  the schema of the store: migrations are pending, or it differs from what they make
+  7  nothing was copied: the target is as it was, or empty
+  8  the copy failed, and what was written to the target is still there";
 
 /// The SQL control plane of a federated query engine.
 #[derive(Debug, Parser)]
@@ -34,9 +37,21 @@ pub(crate) enum Command {
     /// Print the settings in force and where each comes from
     #[command(after_help = EXIT_CODES)]
     Config(Box<SettingArguments>),
-    /// Copy a store that no server has open to a file, and check the copy
+    /// Copy one committed state of a store to a file, and check the copy
     #[command(after_help = EXIT_CODES)]
     Backup(BackupArguments),
+    /// Bring the schema of a store in PostgreSQL up to date, or look at it
+    #[command(subcommand, after_help = EXIT_CODES)]
+    Migrate(Migrate),
+    /// Copy a whole store, history and identities included, into an empty one, and compare the two
+    #[command(after_help = EXIT_CODES)]
+    Copy(CopyArguments),
+    /// Go on with a database whose history was replaced by a shorter or another one
+    ///
+    /// After a failover to a replica that was behind, or a restored backup, no coordinator writes to it until
+    /// somebody has decided that the history that is there now holds.
+    #[command(after_help = EXIT_CODES)]
+    AcceptHistory(AcceptHistoryArguments),
     /// Print the version
     Version,
 }
@@ -59,12 +74,73 @@ pub(crate) struct DevArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct BackupArguments {
-    /// The store
-    #[arg(long, value_name = "path=FILE")]
+    /// The store: path=FILE that no server has open, or dsn=CONNINFO
+    #[arg(long, value_name = "STORE")]
     pub(crate) store: String,
     /// The copy; what is there is replaced once the copy has been checked
     #[arg(long, value_name = "FILE")]
     pub(crate) to: std::path::PathBuf,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Migrate {
+    /// Apply the migrations that are pending
+    #[command(after_help = EXIT_CODES)]
+    Up(UpArguments),
+    /// List the migrations, and what was applied by whom and when
+    #[command(after_help = EXIT_CODES)]
+    Status(SharedStore),
+    /// Compare the schema with the one that the migrations make, and print each difference
+    #[command(after_help = EXIT_CODES)]
+    Check(SharedStore),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct UpArguments {
+    #[command(flatten)]
+    pub(crate) store: SharedStore,
+    /// The role that the coordinators log in as, if it is another one: it is granted what it needs
+    #[arg(long, value_name = "NAME")]
+    pub(crate) role: Option<String>,
+}
+
+/// Where a store in PostgreSQL is, and how to print what is found.
+#[derive(Debug, Args)]
+pub(crate) struct SharedStore {
+    /// The store; else DATAGLOT_STORE, else the configuration file
+    #[arg(long, value_name = "dsn=CONNINFO")]
+    pub(crate) store: Option<String>,
+    /// Configuration file (TOML); also DATAGLOT_CONFIG
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<String>,
+    /// For scripts: one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CopyArguments {
+    /// The source: path=FILE that no server has open, or dsn=CONNINFO. It is not written to
+    #[arg(long, value_name = "STORE")]
+    pub(crate) from: String,
+    /// The target: path=FILE that does not exist, or dsn=CONNINFO of a database without a store in use
+    #[arg(long, value_name = "STORE")]
+    pub(crate) to: String,
+    /// Copy nothing: only read both and compare
+    #[arg(long)]
+    pub(crate) check_only: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AcceptHistoryArguments {
+    #[command(flatten)]
+    pub(crate) store: SharedStore,
+    /// The database (org)
+    #[arg(long, value_name = "NAME")]
+    pub(crate) org: String,
+    /// Do it without asking
+    #[arg(long)]
+    pub(crate) yes: bool,
 }
 
 /// A flag for every setting that may have one. Values are read by `server::config`, all in one way.
@@ -73,8 +149,8 @@ pub(crate) struct SettingArguments {
     /// Configuration file (TOML); also DATAGLOT_CONFIG
     #[arg(long, value_name = "FILE")]
     config: Option<String>,
-    /// Where the state is kept
-    #[arg(long, value_name = "path=FILE")]
+    /// Where the state is kept: path=FILE, or dsn=CONNINFO for PostgreSQL
+    #[arg(long, value_name = "STORE")]
     store: Option<String>,
     /// How often to look for what other coordinators wrote to a shared store [default: 1s]
     #[arg(long, value_name = "TIME")]

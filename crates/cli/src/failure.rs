@@ -10,6 +10,7 @@ use dataglot_server::config::ConfigError;
 use dataglot_server::keyfile::KeyFileError;
 use dataglot_session::OpenError;
 use dataglot_store::StoreError;
+use dataglot_store::copy::CopyError;
 use dataglot_vault::VaultError;
 use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme};
 
@@ -26,6 +27,12 @@ pub(crate) enum Exit {
     Key = 4,
     /// The address cannot be listened on.
     Listen = 5,
+    /// The schema of the store is not as it should be, or not yet.
+    Schema = 6,
+    /// There is no copy: the target is as it was, or empty.
+    NotCopied = 7,
+    /// There is no good copy, and what was written is still there.
+    BadCopy = 8,
 }
 
 impl From<Exit> for ExitCode {
@@ -77,7 +84,7 @@ impl Failure {
         Self::new(Exit::Key, format!("variable {variable}: {error}"), error.hint())
     }
 
-    fn problem(exit: Exit, problem: &dyn Problem) -> Self {
+    pub(crate) fn problem(exit: Exit, problem: &dyn Problem) -> Self {
         let help = [problem.detail(), problem.hint()].into_iter().flatten().collect::<Vec<_>>().join(" ");
         Self::new(exit, problem.to_string(), Some(help).filter(|h| !h.is_empty()))
     }
@@ -125,6 +132,22 @@ impl From<StoreError> for Failure {
     }
 }
 
+impl From<CopyError> for Failure {
+    fn from(error: CopyError) -> Self {
+        let exit = match &error {
+            CopyError::NotRemoved { .. } => Exit::BadCopy,
+            CopyError::Source(_)
+            | CopyError::Target(_)
+            | CopyError::TargetNotEmpty { .. }
+            | CopyError::Exists(_)
+            | CopyError::OtherIdentity
+            | CopyError::SourceMoved
+            | CopyError::Differs { .. } => Exit::NotCopied,
+        };
+        Self::problem(exit, &error)
+    }
+}
+
 impl From<VaultError> for Failure {
     fn from(error: VaultError) -> Self {
         Self::problem(Exit::Key, &error)
@@ -159,8 +182,10 @@ mod tests {
 
     #[test]
     fn exit_codes_do_not_move() {
-        let codes = [Exit::Internal, Exit::Usage, Exit::Store, Exit::Key, Exit::Listen].map(|e| e as u8);
-        assert_eq!(codes, [1, 2, 3, 4, 5]);
+        let first = [Exit::Internal, Exit::Usage, Exit::Store, Exit::Key, Exit::Listen];
+        let later = [Exit::Schema, Exit::NotCopied, Exit::BadCopy];
+        let codes: Vec<u8> = first.into_iter().chain(later).map(|e| e as u8).collect();
+        assert_eq!(codes, [1, 2, 3, 4, 5, 6, 7, 8]);
     }
 
     #[test]

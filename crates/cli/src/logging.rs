@@ -5,7 +5,7 @@
 
 use std::io::IsTerminal as _;
 
-use dataglot_server::config::{Config, LogFormat};
+use dataglot_server::config::{Config, Environment, Flags, LogFormat, Setting};
 use tracing_subscriber::filter::{EnvFilter, filter_fn};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
@@ -15,6 +15,13 @@ use crate::failure::{Exit, Failure};
 
 /// What the targets of our own lines start with.
 const TARGET_PREFIX: &str = "dataglot";
+
+/// Starts a log of warnings, for commands that do one thing and end. Once a process.
+pub(crate) fn start_warnings() -> Result<(), Failure> {
+    let config =
+        Config::load(&Flags::new().with(Setting::LogFilter, Some("warn".to_owned())), &Environment::default())?;
+    start(&config)
+}
 
 /// Starts the log as configured. Once a process.
 pub(crate) fn start(config: &Config) -> Result<(), Failure> {

@@ -1,4 +1,4 @@
-//! The `dataglot` binary: starts a server, shows its configuration, copies a store.
+//! The `dataglot` binary: starts a server, shows its configuration, looks after stores.
 
 mod arguments;
 mod command;
@@ -6,6 +6,7 @@ mod failure;
 mod logging;
 mod output;
 mod serving;
+mod store;
 
 use std::process::ExitCode;
 
@@ -22,6 +23,9 @@ fn main() -> ExitCode {
         Command::Serve(settings) => command::serve::run(&settings),
         Command::Config(settings) => command::config::run(&settings),
         Command::Backup(backup) => command::backup::run(&backup),
+        Command::Migrate(migrate) => command::migrate::run(&migrate),
+        Command::Copy(copy) => command::copy::run(&copy),
+        Command::AcceptHistory(accept) => command::accept_history::run(&accept),
         Command::Version => command::version::run(),
     };
     match done {

@@ -1,4 +1,4 @@
-//! Standard output.
+//! Standard output: lines, tables, JSON.
 
 use std::io::Write as _;
 
@@ -6,4 +6,23 @@ use std::io::Write as _;
 pub(crate) fn line(text: &str) {
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{text}").and_then(|()| out.flush());
+}
+
+/// Prints rows with their columns below each other, the first row being the head.
+pub(crate) fn table(rows: &[Vec<String>]) {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
+    let width = |at: usize| rows.iter().filter_map(|r| r.get(at)).map(|c| c.chars().count()).max().unwrap_or_default();
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    for row in rows {
+        let mut text = String::new();
+        for (cell, width) in row.iter().zip(&widths) {
+            text.push_str(&format!("{cell:width$}  "));
+        }
+        line(text.trim_end());
+    }
+}
+
+/// Prints a value as one line of JSON.
+pub(crate) fn json(value: &serde_json::Value) {
+    line(&value.to_string());
 }

@@ -1,17 +1,16 @@
 //! A server's life: store, key, listener, first superuser, signals, end.
 
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 
-use dataglot_server::config::Config;
+use dataglot_server::config::{Config, StoreLocation};
 use dataglot_server::{Server, ServerConfig};
 use dataglot_session::{Engine, OsEntropy, SystemClock, install_panic_hook};
-use dataglot_store::{RedbOptions, open_redb};
 use dataglot_vault::KeyRing;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::failure::{Exit, Failure};
+use crate::store::{self, Opening};
 
 /// What there is to say once a server listens.
 pub(crate) struct Started {
@@ -21,15 +20,21 @@ pub(crate) struct Started {
     pub(crate) new: bool,
 }
 
-/// Runs a server on the store `path` until a signal ends it. `started` is called when it listens.
+/// Runs a server on the store at `location` until a signal ends it. `started` is called when it listens.
 ///
 /// The order is: store, key, address, first superuser. So a process that is refused by one of them has
 /// changed nothing that a later one would have to undo.
-pub(crate) fn run(config: &Config, path: &Path, ring: KeyRing, started: impl FnOnce(&Started)) -> Result<(), Failure> {
+pub(crate) fn run(
+    config: &Config,
+    location: &StoreLocation,
+    ring: KeyRing,
+    started: impl FnOnce(&Started),
+) -> Result<(), Failure> {
     install_panic_hook();
     let key = ring.primary_id();
-    let store = open_redb(path, RedbOptions::default())?;
+    let store = store::open(location, &Opening::serve(config))?;
     let engine = Engine::open(store, ring, config.engine(), Arc::new(SystemClock), Arc::new(OsEntropy))?;
+    let empty = engine.is_new()?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -37,15 +42,13 @@ pub(crate) fn run(config: &Config, path: &Path, ring: KeyRing, started: impl FnO
     let served = runtime.block_on(async {
         let signals = Signals::watch()?;
         let server = Server::bind(ServerConfig::from(config))?;
-        let new = engine.is_new()?;
-        if new {
-            engine.bootstrap(config.admin.clone(), None).await?;
-        }
+        let new = empty && bootstrap(&engine, config).await?;
         let address = server.local_addr();
         tracing::info!(
             version = env!("CARGO_PKG_VERSION"),
             %address,
-            store = %path.display(),
+            store = store::place(location),
+            node = config.node,
             new,
             auth = config.auth.as_str(),
             key = key.map(|k| k.to_string()),
@@ -60,6 +63,19 @@ pub(crate) fn run(config: &Config, path: &Path, ring: KeyRing, started: impl FnO
         tracing::info!("stopped");
     }
     served
+}
+
+/// Makes the first org and its superuser. False: another coordinator, started at the same time, has.
+async fn bootstrap(engine: &Arc<Engine>, config: &Config) -> Result<bool, Failure> {
+    match engine.bootstrap(config.admin.clone(), None).await {
+        Ok(()) => Ok(true),
+        Err(report) => {
+            // A store blocks.
+            let engine = Arc::clone(engine);
+            let empty = tokio::task::spawn_blocking(move || engine.is_new()).await;
+            if matches!(empty, Ok(Ok(false))) { Ok(false) } else { Err(report.into()) }
+        }
+    }
 }
 
 /// The signals that end a server.

@@ -2,163 +2,19 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
 
-use std::collections::BTreeMap;
+mod support;
+
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _};
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::path::Path;
 use std::thread;
-use std::time::Duration;
 
 use dataglot_golden::wire::{Client, Message, error_of, rows_of};
-use rustix::process::{Pid, Signal, kill_process};
-use tempfile::TempDir;
-
-const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
-const OTHER_KEY: &str = "101112131415161718191a1b1c1d1e1f000102030405060708090a0b0c0d0e0f";
-/// How long a process may take for anything.
-const WAIT_MAX: Duration = Duration::from_secs(60);
-
-/// The binary in `directory`, with an empty environment.
-fn dataglot(directory: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_dataglot"));
-    command.args(arguments).current_dir(directory).env_clear();
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
-
-/// Runs a command that must end by itself.
-fn run(command: &mut Command) -> Output {
-    command.output().expect("the binary runs")
-}
-
-/// Runs a command that must be refused with this exit code; gives what it said.
-#[track_caller]
-fn refused(command: &mut Command, code: i32) -> String {
-    let output = run(command);
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(code), "{said}");
-    said
-}
-
-/// A server that listens.
-struct Server {
-    child: Child,
-    address: SocketAddr,
-    /// What it printed before it listened, and after.
-    lines: Vec<String>,
-    rest: Receiver<String>,
-}
-
-impl Server {
-    #[track_caller]
-    fn start(mut command: Command) -> Server {
-        let mut child = command.spawn().expect("the binary starts");
-        let (send, rest) = channel();
-        let stdout = BufReader::new(child.stdout.take().unwrap());
-        thread::spawn(move || stdout.lines().map_while(Result::ok).try_for_each(|line| send.send(line)));
-        let mut lines = Vec::new();
-        loop {
-            let Ok(line) = rest.recv_timeout(WAIT_MAX) else {
-                let _ = child.kill();
-                let _ = child.wait();
-                let mut said = String::new();
-                let _ = child.stderr.take().unwrap().read_to_string(&mut said);
-                panic!("it does not listen: {said}");
-            };
-            lines.push(line);
-            if let Some(address) = lines.last().and_then(|l| l.strip_prefix("listening on ")) {
-                let address = address.parse().expect("an address and a port");
-                return Server { child, address, lines, rest };
-            }
-        }
-    }
-
-    fn dev(directory: &Path) -> Server {
-        Server::start(dataglot(directory, &["dev", "--listen", "127.0.0.1:0"]))
-    }
-
-    fn serve(directory: &Path, key: Option<&str>) -> Server {
-        Server::start(serve(directory, key))
-    }
-
-    #[track_caller]
-    fn client(&self) -> Client {
-        Client::connect(self.address, "admin", "default").unwrap().expect("admin is let in")
-    }
-
-    #[track_caller]
-    fn query(&self, sql: &str) -> Vec<Message> {
-        let messages = self.client().query(sql).unwrap();
-        assert_eq!(error_of(&messages), None, "{sql}");
-        messages
-    }
-
-    fn roles(&self) -> Vec<String> {
-        rows_of(&self.query("SHOW ROLES")).into_iter().filter_map(|row| row.into_iter().next().flatten()).collect()
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).expect("the signal is sent");
-    }
-
-    fn wait(mut self) -> ExitStatus {
-        self.child.wait().expect("it ends")
-    }
-
-    #[track_caller]
-    fn stop(self) {
-        self.signal(Signal::TERM);
-        assert_eq!(self.wait().code(), Some(0));
-    }
-
-    fn kill(mut self) {
-        self.child.kill().expect("SIGKILL is sent");
-        self.child.wait().expect("it ends");
-    }
-}
-
-impl Drop for Server {
-    /// A test that failed leaves no server behind.
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn serve(directory: &Path, key: Option<&str>) -> Command {
-    let mut command = dataglot(directory, &["serve", "--store", "path=meta.redb", "--listen", "127.0.0.1:0"]);
-    if let Some(key) = key {
-        command.env("DATAGLOT_SECRET_KEY", key);
-    }
-    command
-}
-
-fn mode(path: PathBuf) -> u32 {
-    fs::metadata(path).unwrap().permissions().mode() & 0o7777
-}
-
-/// Every file of the directory with its bytes.
-fn contents(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
-    entries.filter(|path| path.is_file()).map(|path| (path.clone(), fs::read(path).unwrap())).collect()
-}
-
-/// The one line that a person is told, and no more than a line of help.
-#[track_caller]
-fn error_line(said: &str) -> &str {
-    let lines: Vec<&str> = said.lines().collect();
-    assert!(lines.len() <= 2 && lines[0].starts_with("error: "), "{said}");
-    assert!(lines.get(1).is_none_or(|l| l.starts_with("help: ")), "{said}");
-    lines[0]
-}
-
-fn tempdir() -> TempDir {
-    tempfile::tempdir().unwrap()
-}
+use rustix::process::Signal;
+use support::{
+    KEY, OTHER_KEY, Server, WAIT_MAX, contents, dataglot, error_line, fingerprints, mode, refused, run, serve, tempdir,
+};
 
 /// C103: what was made is there after a kill, without a store having been named.
 #[test]
@@ -290,12 +146,6 @@ fn c037_a_refused_key_leaves_every_byte_as_it_was() {
         refused(&mut serve(directory.path(), key), 4);
         assert!(contents(directory.path()) == before, "something was written");
     }
-}
-
-/// Words of 16 hexadecimal digits.
-fn fingerprints(text: &str) -> Vec<String> {
-    let words = text.split(|c: char| !c.is_ascii_alphanumeric());
-    words.filter(|w| w.len() == 16 && w.bytes().all(|b| b.is_ascii_hexdigit())).map(str::to_owned).collect()
 }
 
 #[test]
@@ -446,12 +296,14 @@ fn config_tells_values_and_origins_and_no_secret() {
 #[test]
 fn wrong_configuration_is_refused_with_its_place() {
     let directory = tempdir();
-    fs::write(directory.path().join("c.toml"), "[catalog_service]\ndsn = \"postgres://u:CANARY-7Q@h/d\"\n").unwrap();
+    let text = "[catalog_service]\ndsn = \"postgres://u:CANARY-7Q@h/d?sslmod=x\"\n";
+    fs::write(directory.path().join("c.toml"), text).unwrap();
     let said = refused(&mut dataglot(directory.path(), &["serve", "--config", "c.toml"]), 2);
-    assert!(said.contains("comes with a later version") && said.contains("c.toml:2"), "{said}");
+    assert!(said.contains("invalid connection option \"sslmod\"") && said.contains("c.toml:2"), "{said}");
     assert!(!said.contains("CANARY-7Q"), "{said}");
-    let said = refused(&mut dataglot(directory.path(), &["serve", "--store", "dsn=host=h password=CANARY-7Q"]), 2);
-    assert!(error_line(&said).contains("comes with a later version") && !said.contains("CANARY-7Q"), "{said}");
+    let said = refused(&mut dataglot(directory.path(), &["serve", "--store", "dsn=host=h pasword=CANARY-7Q"]), 2);
+    assert!(error_line(&said).contains("invalid connection option") && !said.contains("CANARY-7Q"), "{said}");
+    assert!(said.contains("help: Did you mean \"password\"?"), "{said}");
     let said = refused(&mut dataglot(directory.path(), &["serve"]), 2);
     assert_eq!(error_line(&said), "error: no store is named");
     refused(&mut dataglot(directory.path(), &["serve", "--no-such-flag"]), 2);

@@ -42,10 +42,10 @@ pub use hub::{Event, FirstOrg, Hub, HubLimits};
 pub use memory::open_memory;
 pub use meta_store::{Base, DeltaSink, Group, ImageSink, MetaStore, OrgGroup, RowSink, Rows, StoreFacts, Watcher};
 pub use metrics::Metrics;
-pub use postgres::migrate;
 pub use postgres::{
     Attempt, ConnectError, ConnectFailure, Dsn, DsnError, Origin, PostgresError, PostgresOptions, open_postgres,
 };
+pub use postgres::{history, migrate};
 pub use record::{ChangeEntry, Damage};
 pub use redb::{BackendFactory, RedbOptions, open_redb, open_redb_with};
 pub use state::{Compiled, Compiler, OrgWrite, State, Submission};

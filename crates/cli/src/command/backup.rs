@@ -1,21 +1,24 @@
-//! `dataglot backup`: a checked copy of a store that no server has open.
-
-use dataglot_server::config::{Config, Environment, Flags, Setting};
-use dataglot_store::{RedbOptions, open_redb};
+//! `dataglot backup`: a checked copy of one committed state of a store.
 
 use crate::arguments::BackupArguments;
 use crate::failure::{Exit, Failure};
 use crate::output;
+use crate::store::{self, Opening};
+use dataglot_server::config::{Config, Environment, Flags, Setting};
+
+/// As what PostgreSQL lists the sessions.
+const NODE: &str = "backup";
 
 pub(crate) fn run(arguments: &BackupArguments) -> Result<(), Failure> {
     let flags = Flags::new().with(Setting::Store, Some(arguments.store.clone()));
     let config = Config::load(&flags, &Environment::default())?;
-    let path = config.store_path()?;
-    let store = open_redb(path, RedbOptions { create: false, ..RedbOptions::default() })?;
+    let location = config.store()?;
+    let store = store::open(location, &Opening::read(NODE))?;
     store.backup(&arguments.to)?;
     let size = std::fs::metadata(&arguments.to)
         .map_err(|e| Failure::io(Exit::Store, format_args!("\"{}\" cannot be read", arguments.to.display()), &e))?
         .len();
-    output::line(&format!("copied {} to {} ({size} bytes), checked", path.display(), arguments.to.display()));
+    let (from, to) = (store::place(location), arguments.to.display());
+    output::line(&format!("copied {from} to {to} ({size} bytes), checked"));
     Ok(())
 }

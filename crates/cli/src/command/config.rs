@@ -1,21 +1,22 @@
 //! `dataglot config`: the settings in force, and where each comes from.
 
-use dataglot_server::config::{Config, Environment};
+use dataglot_server::config::{Config, Effective, Environment};
 
 use crate::arguments::SettingArguments;
 use crate::failure::Failure;
 use crate::output;
+use crate::store::SHOWS_PASSWORD;
 
 pub(crate) fn run(settings: &SettingArguments) -> Result<(), Failure> {
     let config = Config::load(&settings.flags(), &Environment::read())?;
     let rows = config.effective();
-    let width = |of: fn(&dataglot_server::config::Effective) -> usize| rows.iter().map(of).max().unwrap_or_default();
-    let (name, value) = (width(|r| r.setting.name().len()), width(|r| r.value.chars().count()));
-    for row in &rows {
-        output::line(&format!("{:name$}  {:value$}  {}", row.setting.name(), row.value, row.origin));
-    }
+    let cells = |row: &Effective| vec![row.setting.name().to_owned(), row.value.clone(), row.origin.to_string()];
+    output::table(&rows.iter().map(cells).collect::<Vec<_>>());
     for variable in config.unknown_variables() {
         output::line(&format!("# {variable} is set, and is no variable of dataglot's"));
+    }
+    if config.shows_password() {
+        output::line(&format!("# {SHOWS_PASSWORD}"));
     }
     // What `serve` would refuse is said here too.
     Ok(config.check()?)

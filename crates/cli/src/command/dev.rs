@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
-use dataglot_server::config::{Config, Environment, Flags, Origin, Setting};
+use dataglot_server::config::{Config, Environment, Flags, Origin, Setting, StoreLocation};
 use dataglot_server::keyfile;
 use dataglot_session::OsEntropy;
 use dataglot_vault::KeyRing;
@@ -43,7 +43,7 @@ pub(crate) fn run(arguments: &DevArguments) -> Result<(), Failure> {
     make_directory(&arguments.dir)?;
     let (ring, made) = key_ring(&store, &key)?;
     let fingerprint = ring.primary_id().map_or_else(|| "none".to_owned(), |id| id.to_string());
-    serving::run(&config, &store, ring, |started| {
+    serving::run(&config, &StoreLocation::Path(store.clone()), ring, |started| {
         let (host, port) = (started.address.ip(), started.address.port());
         output::line(&format!("dataglot {}, development mode", env!("CARGO_PKG_VERSION")));
         output::line(&format!("listening on {}", started.address));

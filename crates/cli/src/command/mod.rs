@@ -1,7 +1,10 @@
 //! One file a command. Each returns when the command is done, or says why it cannot be.
 
+pub(crate) mod accept_history;
 pub(crate) mod backup;
 pub(crate) mod config;
+pub(crate) mod copy;
 pub(crate) mod dev;
+pub(crate) mod migrate;
 pub(crate) mod serve;
 pub(crate) mod version;

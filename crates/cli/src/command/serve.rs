@@ -6,15 +6,19 @@ use dataglot_vault::KeyRing;
 
 use crate::arguments::SettingArguments;
 use crate::failure::Failure;
+use crate::store::{self, SHOWS_PASSWORD};
 use crate::{logging, output, serving};
 
 pub(crate) fn run(settings: &SettingArguments) -> Result<(), Failure> {
     let config = Config::load(&settings.flags(), &Environment::read())?;
     config.check()?;
-    let path = config.store_path()?;
+    let location = config.store()?;
     logging::start(&config)?;
     for variable in config.unknown_variables() {
         tracing::warn!(variable, "set, and no variable of ours");
+    }
+    if config.shows_password() {
+        tracing::warn!("{SHOWS_PASSWORD}");
     }
     let ring = match &config.secret_key {
         KeySource::None => KeyRing::none(),
@@ -24,7 +28,7 @@ pub(crate) fn run(settings: &SettingArguments) -> Result<(), Failure> {
         KeySource::File(file) => keyfile::read(file)?,
     };
     let keyless = ring.is_empty();
-    serving::run(&config, path, ring, |started| {
+    serving::run(&config, location, ring, |started| {
         if keyless {
             tracing::warn!("no secret key is configured: statements that need one are refused");
         }
@@ -33,7 +37,7 @@ pub(crate) fn run(settings: &SettingArguments) -> Result<(), Failure> {
         }
         output::line(&format!("listening on {}", started.address));
         if started.new {
-            output::line(&format!("store {} is new: superuser {} made", path.display(), config.admin));
+            output::line(&format!("store {} is new: superuser {} made", store::place(location), config.admin));
         }
     })
 }

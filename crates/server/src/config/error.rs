@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use dataglot_store::DsnError;
 use miette::{Diagnostic, NamedSource, SourceSpan};
 
 use super::source::Origin;
@@ -83,6 +84,23 @@ pub enum ConfigError {
         #[source_code]
         text: Option<Arc<NamedSource<String>>>,
     },
+    /// A connection string that cannot be used.
+    #[error("{origin}: {error}")]
+    Connection {
+        /// Why. It shows no value.
+        error: Box<DsnError>,
+        /// What to do about it.
+        #[help]
+        help: Option<String>,
+        /// Where the value comes from.
+        origin: Origin,
+        /// Where in the file.
+        #[label("this value")]
+        at: Option<SourceSpan>,
+        /// The file, values hidden.
+        #[source_code]
+        text: Option<Arc<NamedSource<String>>>,
+    },
     /// A variable is not in Unicode.
     #[error("variable {variable} is not in UTF-8")]
     NotUnicode {
@@ -122,7 +140,7 @@ pub enum ConfigError {
     /// No store is named.
     #[error("no store is named")]
     #[diagnostic(help(
-        "Name one: --store path=FILE, DATAGLOT_STORE=path=FILE, or path = \"FILE\" under [catalog_service]."
+        "Name one: --store path=FILE or --store dsn=CONNINFO, DATAGLOT_STORE, or path or dsn under [catalog_service]."
     ))]
     NoStore,
 }

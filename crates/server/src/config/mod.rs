@@ -80,6 +80,7 @@ pub struct Config {
     pub script_bytes_max: usize,
     origins: BTreeMap<Setting, Origin>,
     unknown_variables: Vec<String>,
+    shows_password: bool,
 }
 
 /// Where the secret key comes from.
@@ -159,6 +160,9 @@ impl Config {
         let secret_key = l.get(Setting::SecretKey, |text| Ok(Sensitive::new(text.to_owned())))?;
         let secret_key_file = l.get(Setting::SecretKeyFile, value::path)?;
         l.get(Setting::SecretKeyCommand, |_| Err::<(), _>(value::Wanted::Later("a secret key from a command")))?;
+        let store = l.raw.get(&Setting::Store);
+        let shows_password =
+            store.is_some_and(|s| matches!(s.origin, Origin::Flag(_)) && StoreLocation::holds_password(s.text.open()));
         let defaults = EngineConfig::default();
         let bytes = |text: &str| value::bytes(text, 1 << 10, 1 << 30);
         let poll = |text: &str| value::interval(text, Duration::from_millis(10));
@@ -199,6 +203,7 @@ impl Config {
             script_bytes_max: l.get(Setting::ScriptBytesMax, bytes)?.unwrap_or(defaults.limits.script_bytes_max),
             origins: BTreeMap::new(),
             unknown_variables: environment.unknown(),
+            shows_password,
         };
         Ok(Config { origins: layers.origins, ..config })
     }
@@ -227,15 +232,12 @@ impl Config {
         Ok(())
     }
 
-    /// The store's file.
+    /// Where the state is kept.
     ///
     /// # Errors
-    /// [`ConfigError::NoStore`]: none is named.
-    pub fn store_path(&self) -> Result<&Path, ConfigError> {
-        match &self.store {
-            Some(StoreLocation::Path(path)) => Ok(path),
-            None => Err(ConfigError::NoStore),
-        }
+    /// [`ConfigError::NoStore`]: no store is named.
+    pub fn store(&self) -> Result<&StoreLocation, ConfigError> {
+        self.store.as_ref().ok_or(ConfigError::NoStore)
     }
 
     /// Where the value of `setting` comes from.
@@ -246,6 +248,11 @@ impl Config {
     /// Variables that start as ours do and are none: slips, most likely.
     pub fn unknown_variables(&self) -> &[String] {
         &self.unknown_variables
+    }
+
+    /// Whether a password stands on the command line, which every user of the machine can read.
+    pub fn shows_password(&self) -> bool {
+        self.shows_password
     }
 
     /// What the engine is told.
@@ -276,10 +283,7 @@ impl Config {
     fn value_text(&self, setting: Setting) -> String {
         let set = |is_set| if is_set { "set" } else { "not set" }.to_owned();
         match setting {
-            Setting::Store => match &self.store {
-                Some(StoreLocation::Path(path)) => format!("path={}", path.display()),
-                None => set(false),
-            },
+            Setting::Store => self.store.as_ref().map_or_else(|| set(false), StoreLocation::to_string),
             Setting::StorePollInterval => value::duration_text(Some(self.store_poll_interval)),
             Setting::StoreLease => value::duration_text(Some(self.store_lease)),
             Setting::Node => self.node.clone(),

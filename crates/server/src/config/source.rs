@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
-use dataglot_model::Sensitive;
 use dataglot_model::connector::nearest;
+use dataglot_model::{Problem as _, Sensitive};
 
 use super::error::{ConfigError, FileText};
 use super::setting::Setting;
@@ -66,6 +66,11 @@ impl Raw {
         };
         match wanted {
             Wanted::Later(what) => ConfigError::Later { what, origin: self.origin.clone(), at, text },
+            Wanted::Connection(error) => {
+                let help = [error.detail(), error.hint()].into_iter().flatten().collect::<Vec<_>>().join(" ");
+                let help = Some(help).filter(|h| !h.is_empty());
+                ConfigError::Connection { error, help, origin: self.origin.clone(), at, text }
+            }
             Wanted::Form(wanted) => {
                 ConfigError::Value { setting: setting.name(), wanted, origin: self.origin.clone(), at, text }
             }

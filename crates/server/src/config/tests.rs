@@ -143,7 +143,11 @@ fn errors_of_the_file_point_at_their_place() {
 #[test]
 fn errors_of_the_file_show_no_secret() {
     refused("secret_key = \"CANARY-7Q\"", &["no setting \"secret_key\"", "DATAGLOT_SECRET_KEY only"]);
-    refused("[catalog_service]\ndsn = \"postgres://u:CANARY-7Q@h/db\"", &["PostgreSQL", "comes with a later version"]);
+    refused(
+        "[catalog_service]\ndsn = \"postgres://u:CANARY-7Q@h:port/db\"",
+        &["connection option \"port\"", "dataglot.toml:2", "this value"],
+    );
+    refused("[catalog_service]\ndsn = \"host=h password=CANARY 7Q\"", &["in connection string", "this value"]);
     refused("pasword = \"CANARY-7Q\"\nlisten = 5", &["pasword"]);
     refused("# dsn = \"CANARY-7Q\"\nlisten = 5", &["takes an address"]);
     refused("x = \"\"\"\nCANARY-7Q\n\"\"\"\nlisten = 5", &["no setting \"x\""]);
@@ -167,7 +171,6 @@ fn errors_of_flags_and_variables_name_them_and_not_their_value() {
 #[test]
 fn what_comes_later_says_so() {
     for (setting, text) in [
-        (Setting::Store, "dsn=host=db password=CANARY-7Q"),
         (Setting::Store, "root=/orgs"),
         (Setting::Auth, "scram-sha-256"),
         (Setting::Auth, "ldap"),
@@ -178,7 +181,12 @@ fn what_comes_later_says_so() {
         assert!(!error.to_string().contains("CANARY-7Q"));
     }
     assert!(load(&[(Setting::Auth, "none")], &[], None).unwrap_err().to_string().contains("takes trust"));
-    assert!(load(&[(Setting::Store, "memory")], &[], None).unwrap_err().to_string().contains("takes path=FILE"));
+    assert!(
+        load(&[(Setting::Store, "memory")], &[], None)
+            .unwrap_err()
+            .to_string()
+            .contains("takes path=FILE or dsn=CONNINFO")
+    );
 }
 
 #[test]
@@ -211,6 +219,51 @@ fn l_05_metrics_stay_on_loopback_without_a_token() {
     refused("http = \"on\"", &["\"http\" takes off, or an address and a port"]);
 }
 
+/// In every form in which a connection string may come, and nothing that is printed shows its password.
+#[test]
+fn a_store_may_be_a_database() {
+    let shown = "dsn=host=db port=6543 dbname=meta user=dataglot";
+    let keywords = "host=db port=6543 dbname=meta user=dataglot password='CANARY-7Q'";
+    for text in [keywords, "postgresql://dataglot:CANARY-7Q@db:6543/meta", "postgres://dataglot:CANARY-7Q@db:6543/meta"]
+    {
+        let store = format!("dsn={text}");
+        let file = format!("[catalog_service]\ndsn = \"{text}\"\n");
+        for config in [
+            load(&[(Setting::Store, &store)], &[], None).unwrap(),
+            load(&[], &[("DATAGLOT_STORE", &store)], None).unwrap(),
+            load(&[], &[], Some(&file)).unwrap(),
+        ] {
+            assert!(matches!(config.store(), Ok(StoreLocation::Dsn(_))));
+            let row = config.effective().into_iter().find(|e| e.setting == Setting::Store).unwrap();
+            assert_eq!(row.value, shown);
+            assert!(!format!("{config:?}").contains("CANARY-7Q"));
+        }
+    }
+    let error = load(&[(Setting::Store, "dsn=host=h pasword=CANARY-7Q")], &[], None).unwrap_err();
+    assert_eq!(error.to_string(), "flag --store: invalid connection option \"pasword\"");
+    assert!(rendered(&error).contains("Did you mean \"password\"?"), "{}", rendered(&error));
+}
+
+/// Every user of the machine can read a command line; only its owner reads the rest.
+#[test]
+fn a_password_on_the_command_line_is_noticed() {
+    let shows = |text: &str| load(&[(Setting::Store, text)], &[], None).unwrap().shows_password();
+    for exposed in [
+        "dsn=host=h password=x",
+        "dsn=host=h password = 'x y'",
+        "dsn=postgresql://u:x@h/d",
+        "dsn=postgresql://u:x%40y@h1:1,h2:2/d?sslmode=require",
+        "dsn=postgresql://u@h/d?password=x",
+    ] {
+        assert!(shows(exposed), "{exposed}");
+    }
+    for fine in ["dsn=host=h user=u passfile=/p", "dsn=postgresql://u@h:1/d?passfile=/p", "path=/password=x"] {
+        assert!(!shows(fine), "{fine}");
+    }
+    let store = "dsn=host=h password=x";
+    assert!(!load(&[], &[("DATAGLOT_STORE", store)], None).unwrap().shows_password());
+}
+
 #[test]
 fn a_lease_outlasts_the_looks_at_the_store() {
     let check = |lease: &str, poll: &str| {
@@ -236,7 +289,7 @@ fn a_node_has_a_name_that_can_be_shown_anywhere() {
 fn there_is_one_source_of_the_key_and_one_store() {
     let two = load(&[(Setting::SecretKeyFile, "/k")], &[("DATAGLOT_SECRET_KEY", "x")], None);
     assert!(matches!(two, Err(ConfigError::TwoKeys)));
-    assert!(matches!(load(&[], &[], None).unwrap().store_path(), Err(ConfigError::NoStore)));
+    assert!(matches!(load(&[], &[], None).unwrap().store(), Err(ConfigError::NoStore)));
     let unreadable = Config::load(&Flags::new().with_file(Some("/no/such/file".to_owned())), &Environment::default());
     assert!(matches!(unreadable, Err(ConfigError::Unreadable { .. })));
 }

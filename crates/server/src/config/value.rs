@@ -1,10 +1,16 @@
 //! What the text of each setting may be.
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use dataglot_model::Name;
+use dataglot_model::{Name, Sensitive};
+use dataglot_store::{Dsn, DsnError};
+
+use super::error::ConfigError;
+use super::setting::Setting;
+use super::source::{Origin, Raw};
 
 pub(super) const LISTEN_DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7432);
 pub(super) const SHUTDOWN_DEFAULT: Duration = Duration::from_secs(10);
@@ -22,6 +28,8 @@ pub(super) enum Wanted {
     Form(String),
     /// It is understood, and not there yet.
     Later(&'static str),
+    /// A connection string that works. The error shows no value.
+    Connection(Box<DsnError>),
 }
 
 impl From<&str> for Wanted {
@@ -31,10 +39,48 @@ impl From<&str> for Wanted {
 }
 
 /// Where the state is kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum StoreLocation {
     /// A file of the embedded store.
     Path(PathBuf),
+    /// A PostgreSQL database, shared with other coordinators.
+    Dsn(Box<Dsn>),
+}
+
+impl StoreLocation {
+    /// The store that the flag `flag` of a command names.
+    ///
+    /// # Errors
+    /// [`ConfigError`] says what is wrong with it. It shows no value.
+    pub fn of_flag(flag: &str, text: &str) -> Result<Self, ConfigError> {
+        let origin = Origin::Flag(flag.to_owned());
+        let raw = Raw { text: Sensitive::new(text.to_owned()), origin, at: None };
+        store(raw.text.open()).map_err(|wanted| raw.refuse(Setting::Store, wanted))
+    }
+
+    /// Whether the text that names a store holds a password itself, rather than to say where one is. It errs
+    /// towards yes.
+    pub fn holds_password(text: &str) -> bool {
+        let Some(connection) = text.strip_prefix("dsn=") else { return false };
+        let named = connection
+            .match_indices("password")
+            .any(|(at, word)| connection.get(at + word.len()..).is_some_and(|rest| rest.trim_start().starts_with('=')));
+        let in_uri = connection.split_once("://").is_some_and(|(_, rest)| {
+            let authority = rest.split(['/', '?']).next().unwrap_or_default();
+            authority.rsplit_once('@').is_some_and(|(user, _)| user.contains(':'))
+        });
+        named || in_uri
+    }
+}
+
+/// Without any credential.
+impl fmt::Display for StoreLocation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StoreLocation::Path(path) => write!(f, "path={}", path.display()),
+            StoreLocation::Dsn(dsn) => write!(f, "dsn={}", dsn.location()),
+        }
+    }
 }
 
 /// How clients prove who they are.
@@ -75,9 +121,12 @@ impl LogFormat {
 pub(super) fn store(text: &str) -> Result<StoreLocation, Wanted> {
     match text.split_once('=') {
         Some(("path", path)) if !path.is_empty() => Ok(StoreLocation::Path(PathBuf::from(path))),
-        Some(("dsn", _)) => Err(Wanted::Later("a store in PostgreSQL (dsn=…)")),
+        Some(("dsn", text)) => match Dsn::parse(text) {
+            Ok(dsn) => Ok(StoreLocation::Dsn(Box::new(dsn))),
+            Err(error) => Err(Wanted::Connection(Box::new(error))),
+        },
         Some(("root", _)) => Err(Wanted::Later("a store of encrypted shards (root=…)")),
-        Some(_) | None => Err("path=FILE".into()),
+        Some(_) | None => Err("path=FILE or dsn=CONNINFO".into()),
     }
 }
 

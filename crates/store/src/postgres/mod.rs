@@ -17,6 +17,7 @@ mod delta;
 mod dsn;
 mod error;
 mod follow;
+pub mod history;
 mod layout;
 mod load;
 pub mod migrate;

@@ -1,0 +1,65 @@
+//! `dataglot accept-history`: the decision that a history which replaced another one holds.
+
+use std::io::{IsTerminal as _, Write as _};
+
+use dataglot_model::OrgName;
+use dataglot_store::history::{self, Halted};
+use serde_json::json;
+
+use crate::arguments::AcceptHistoryArguments;
+use crate::failure::{Exit, Failure};
+use crate::{logging, output, store};
+
+pub(crate) fn run(arguments: &AcceptHistoryArguments) -> Result<(), Failure> {
+    let AcceptHistoryArguments { store: shared, org, yes } = arguments;
+    logging::start_warnings()?;
+    let dsn = store::dsn_of(shared)?;
+    let org = OrgName::new(org).map_err(|_| Failure::new(Exit::Usage, "--org is not the name of a database", None))?;
+    let Some(halted) = history::halted(&dsn)?.into_iter().find(|h| h.org == org) else {
+        if shared.json {
+            output::json(&json!({"database": org.as_str(), "accepted": false}));
+        } else {
+            output::line(&format!("database {} has its history: nothing is to be accepted", org.as_str()));
+        }
+        return Ok(());
+    };
+    let Halted { org: _, seen, found, at } = halted;
+    let open = history::coordinators(&dsn)?;
+    if !shared.json {
+        output::line(&format!("database {}", org.as_str()));
+        output::line(&format!("  seen    transaction {seen}, which is gone, or is another one now"));
+        output::line(&format!("  found   transaction {found}, of {at}, is the last one"));
+        output::line("What was acknowledged and is not in this history has to be made again.");
+        if !open.is_empty() {
+            let names = open.join(", ");
+            output::line(&format!(
+                "These coordinators have the store open: {names}. Stop them first: they may mark it again."
+            ));
+        }
+    }
+    if !yes && !confirmed(&org, shared.json)? {
+        return Err(Failure::new(Exit::Usage, "nothing was changed", Some("Say --yes to go on with it.".to_owned())));
+    }
+    history::accept(&dsn, &halted)?;
+    if shared.json {
+        let (seen, found) = (seen.0, found.0);
+        let text = json!({"database": org.as_str(), "accepted": true, "seen": seen, "found": found, "found_at": at.to_string()});
+        output::json(&text);
+    } else {
+        output::line("accepted: coordinators that are started now go on from it");
+    }
+    Ok(())
+}
+
+/// Whether somebody at a terminal says so, by the name of the database.
+fn confirmed(org: &OrgName, json: bool) -> Result<bool, Failure> {
+    let input = std::io::stdin();
+    if json || !input.is_terminal() {
+        return Ok(false);
+    }
+    let mut out = std::io::stdout().lock();
+    let _ = write!(out, "Type the name of the database to go on with it: ").and_then(|()| out.flush());
+    let mut answer = String::new();
+    input.read_line(&mut answer).map_err(|e| Failure::io(Exit::Internal, "the answer cannot be read", &e))?;
+    Ok(answer.trim() == org.as_str())
+}
