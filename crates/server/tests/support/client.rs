@@ -159,9 +159,10 @@ fn value(value: &Option<Vec<u8>>) -> String {
     value.as_ref().map_or("NULL".to_owned(), |v| String::from_utf8_lossy(v).into_owned())
 }
 
-/// Messages in short, in a line.
+/// Messages in short, in a line, without the version that goes with every change.
 pub fn lines(said: &[Said]) -> String {
-    said.iter().map(Said::line).collect::<Vec<_>>().join(" ")
+    let is_version = |s: &&Said| s.kind == b'S' && s.texts()[0] == "dataglot.version";
+    said.iter().filter(|s| !is_version(s)).map(Said::line).collect::<Vec<_>>().join(" ")
 }
 
 /// A message of a type and a body.
