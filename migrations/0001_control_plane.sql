@@ -224,8 +224,6 @@ CREATE TABLE changes (
     CHECK ((body IS NULL) <> (raw IS NULL))
 );
 CREATE INDEX changes_transaction ON changes (org, transaction_id) WHERE transaction_id IS NOT NULL;
--- Rows come in the order of time: a few pages of this index serve a search by date.
-CREATE INDEX changes_at ON changes USING brin (at) WITH (autosummarize = on);
 COMMENT ON TABLE changes IS 'History: every committed transaction. Append-only. See audit_changes, audit_statements, audit_mutations.';
 COMMENT ON COLUMN changes.seq IS 'The number of the transaction in its database.';
 COMMENT ON COLUMN changes.step IS 'A large transaction is several rows, from 0.';
@@ -321,7 +319,7 @@ SELECT r.org, r.name, r.can_login, coalesce(b.body ->> 'superuser' = 'true', fal
        o.comment, o.created_at, o.created_by, o.changed_at, o.changed_by
   FROM (SELECT org, name, true AS can_login, body, raw FROM users
         UNION ALL
-        SELECT org, name, false, body, raw FROM roles) r
+        SELECT org, name, false AS can_login, body, raw FROM roles) r
  CROSS JOIN LATERAL (SELECT coalesce(r.body, readable(r.raw)) AS body) b
   LEFT JOIN audit_objects o ON o.org = r.org AND o.key = ARRAY['role', r.name]
  WHERE b.body IS NOT NULL;
@@ -351,7 +349,7 @@ SELECT g.org, coalesce(g.grantee, 'PUBLIC') AS grantee, p.privilege, p.column_na
               coalesce(b.body -> 'grantable', '[]')::jsonb ? word AS grantable
          FROM json_array_elements_text(CASE json_typeof(b.body -> 'privileges') WHEN 'array' THEN b.body -> 'privileges' END) AS w (word)
        UNION ALL
-       SELECT 'SELECT', name, with_grant_option = 'true'
+       SELECT 'SELECT' AS privilege, name AS column_name, with_grant_option = 'true' AS grantable
          FROM json_each_text(CASE json_typeof(b.body -> 'columns') WHEN 'object' THEN b.body -> 'columns' END) AS c (name, with_grant_option)) p;
 COMMENT ON VIEW audit_grants IS 'Who has which privilege on what, by whose grant: one row a privilege, or a column.';
 COMMENT ON COLUMN audit_grants.column_name IS 'The one column that the privilege is for; null: for all of them.';
@@ -454,13 +452,13 @@ COMMENT ON VIEW audit_mutations IS 'What each transaction did to which record. O
 CREATE VIEW audit_unreadable AS
 SELECT u.org, u.table_name, u.key, octet_length(u.raw) AS bytes, readable(u.raw) IS NULL AS damaged
   FROM (SELECT org, 'objects' AS table_name, key, raw FROM objects WHERE raw IS NOT NULL
-        UNION ALL SELECT org, 'entries', ARRAY[name], raw FROM entries WHERE raw IS NOT NULL
-        UNION ALL SELECT org, 'secrets', ARRAY[name], raw FROM secrets WHERE raw IS NOT NULL
-        UNION ALL SELECT org, 'users', ARRAY[name], raw FROM users WHERE raw IS NOT NULL
-        UNION ALL SELECT org, 'roles', ARRAY[name], raw FROM roles WHERE raw IS NOT NULL
-        UNION ALL SELECT org, 'role_members', ARRAY[role, member], raw FROM role_members WHERE raw IS NOT NULL
-        UNION ALL SELECT org, 'policies', ARRAY[name], raw FROM policies WHERE raw IS NOT NULL
-        UNION ALL SELECT org, 'grants', key, raw FROM grants WHERE raw IS NOT NULL
-        UNION ALL SELECT org, 'derived_products', ARRAY[catalog, schema, name], raw FROM derived_products WHERE raw IS NOT NULL
-        UNION ALL SELECT org, 'changes', ARRAY[seq::text, step::text], raw FROM changes WHERE raw IS NOT NULL) u;
+        UNION ALL SELECT org, 'entries' AS table_name, ARRAY[name] AS key, raw FROM entries WHERE raw IS NOT NULL
+        UNION ALL SELECT org, 'secrets' AS table_name, ARRAY[name] AS key, raw FROM secrets WHERE raw IS NOT NULL
+        UNION ALL SELECT org, 'users' AS table_name, ARRAY[name] AS key, raw FROM users WHERE raw IS NOT NULL
+        UNION ALL SELECT org, 'roles' AS table_name, ARRAY[name] AS key, raw FROM roles WHERE raw IS NOT NULL
+        UNION ALL SELECT org, 'role_members' AS table_name, ARRAY[role, member] AS key, raw FROM role_members WHERE raw IS NOT NULL
+        UNION ALL SELECT org, 'policies' AS table_name, ARRAY[name] AS key, raw FROM policies WHERE raw IS NOT NULL
+        UNION ALL SELECT org, 'grants' AS table_name, key, raw FROM grants WHERE raw IS NOT NULL
+        UNION ALL SELECT org, 'derived_products' AS table_name, ARRAY[catalog, schema, name] AS key, raw FROM derived_products WHERE raw IS NOT NULL
+        UNION ALL SELECT org, 'changes' AS table_name, ARRAY[seq::text, step::text] AS key, raw FROM changes WHERE raw IS NOT NULL) u;
 COMMENT ON VIEW audit_unreadable IS 'Records that could not be kept as JSON. A damaged one is missing from the other views.';

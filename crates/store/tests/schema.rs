@@ -208,6 +208,22 @@ fn a_long_definition_is_shown_where_it_differs() {
     );
 }
 
+/// A dump has definitions as the server prints them, so what is restored is made from those.
+#[test]
+fn what_a_dump_restores_is_the_same() {
+    let (database, role) = store();
+    let definitions = "SELECT format('SET search_path = dataglot; CREATE OR REPLACE VIEW %I AS %s', relname, pg_get_viewdef(oid)) \
+                       FROM pg_class WHERE relnamespace = 'dataglot'::regnamespace AND relkind = 'v' \
+                       UNION ALL SELECT pg_get_functiondef(oid) FROM pg_proc WHERE pronamespace = 'dataglot'::regnamespace";
+    let printed = database.query(&format!("SET search_path = dataglot; {definitions}"));
+    assert_eq!(printed.len(), 12 + 7);
+    for definition in printed {
+        database.execute(&definition);
+    }
+    assert_eq!(check(&database), []);
+    assert_eq!(run_as(&database, &role, RECORDS), "");
+}
+
 #[test]
 fn an_auditor_sees_everything_but_what_is_secret() {
     let (database, _) = store();
