@@ -109,7 +109,7 @@ impl Session {
                 // Refused on an image that may be older than the store: that is no decision.
                 (Err(refused), Some(keep)) if attempt == 1 && self.engine.is_shared() => {
                     drop(newest);
-                    self.engine.refresh(&self.org).await?;
+                    self.interruptible(self.engine.refresh(&self.org)).await?;
                     command = Some(keep.clone());
                     tracing::debug!(sqlstate = refused.code().code(), pid = self.pid(), "decided again");
                     continue;
@@ -186,7 +186,7 @@ impl Session {
         }
         let now = self.now();
         // Rare, and its password is judged here: so on what the store has.
-        self.engine.refresh(&self.org).await?;
+        self.interruptible(self.engine.refresh(&self.org)).await?;
         let newest = self.newest().await?;
         let actor = self.actor(&newest.0)?;
         let engine = Arc::clone(&self.engine);

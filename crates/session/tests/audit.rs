@@ -8,7 +8,11 @@ use std::io::Write;
 use std::sync::{Arc, Mutex};
 
 use common::{Client, Rig};
+use dataglot_model::Name;
 use dataglot_session::{Login, Session};
+use dataglot_store::fault::{Fault, FaultStore};
+use dataglot_store::open_memory;
+use dataglot_vault::KeyRing;
 
 /// What was logged, a line an event.
 #[derive(Clone, Default)]
@@ -137,6 +141,20 @@ async fn what_a_transaction_did_goes_with_its_outcome() {
     let plain = WHO.replace("actor=\"admin\" session_user=\"admin\"", "actor=\"plain\" session_user=\"plain\"");
     let refused = log.take();
     assert_eq!(refused, [format!("statement outcome=\"refused\" sqlstate=\"42501\" {plain} sql=\"DROP ROLE r1\"")]);
+}
+
+#[tokio::test]
+async fn what_nobody_knows_is_not_said_to_be_rolled_back() {
+    let store = FaultStore::new(open_memory().unwrap());
+    let rig = Rig::on(Arc::clone(&store) as _, KeyRing::none(), |_| {});
+    rig.engine.bootstrap(Name::new("admin").unwrap(), None).await.unwrap();
+    let mut admin = login(&rig, "admin").await;
+    let (log, _guard) = Log::catch(tracing::Level::DEBUG);
+    store.next([Fault::LostReply]);
+    store.fail_lookups(1_000);
+    admin.run("BEGIN; CREATE ROLE r1; COMMIT").await;
+    let events = log.take();
+    assert_eq!(events, [format!("statement outcome=\"unknown\" sqlstate=\"08007\" {WHO} sql=\"CREATE ROLE r1\"")]);
 }
 
 #[tokio::test]

@@ -82,7 +82,8 @@ pub(super) fn seal_value(
     }
     let value_version = present.as_ref().map_or(1, |p| p.value_version + 1);
     let at = place(engine, image, name, value_version);
-    let envelope = vault::seal(engine.ring(), &DataKeys::none(), &at, value, engine.entropy()).map_err(|e| SessionError::of(&e))?;
+    let envelope = vault::seal(engine.ring(), &DataKeys::none(), &at, value, engine.entropy())
+        .map_err(|e| SessionError::of(&e))?;
     let seen = present.and_then(|p| p.hash);
     Ok(Sealed::Envelope { bytes: envelope.bytes, hash: envelope.hash, value_version, seen })
 }
@@ -138,7 +139,8 @@ pub(super) fn reseal(engine: &Engine, image: &Image, rename: &Rename) -> Result<
     };
     let failed = |e: vault::VaultError| SessionError::of(&e);
     let value =
-        vault::open(engine.ring(), &DataKeys::none(), &place(engine, image, &rename.from, value_version), &bytes).map_err(failed)?;
+        vault::open(engine.ring(), &DataKeys::none(), &place(engine, image, &rename.from, value_version), &bytes)
+            .map_err(failed)?;
     let at = place(engine, image, &rename.to, value_version);
     let envelope = vault::seal(engine.ring(), &DataKeys::none(), &at, &value, engine.entropy()).map_err(failed)?;
     Ok(Some(Sealed::Envelope { bytes: envelope.bytes, hash: envelope.hash, value_version, seen: Some(hash) }))
