@@ -12,7 +12,6 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::door::Turned;
@@ -30,6 +29,12 @@ struct Login {
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct TurnedAway {
     reason: &'static str,
+}
+
+/// What runs.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Build {
+    version: &'static str,
 }
 
 /// How something ended.
@@ -114,7 +119,12 @@ impl Metrics {
             Refusal::Full | Refusal::AddressFull => self.turned_away(TOO_MANY),
             Refusal::TimedOut => self.turned_away(TIMEOUT),
             Refusal::ShuttingDown => self.turned_away(SHUTDOWN),
-            Refusal::NotLocal | Refusal::Login | Refusal::RoleFull | Refusal::Parameter(_) | Refusal::Unavailable => {
+            Refusal::NotLocal
+            | Refusal::Login
+            | Refusal::RoleFull
+            | Refusal::Parameter(_)
+            | Refusal::OutOfReach
+            | Refusal::Unavailable => {
                 let sqlstate_class = refusal.sqlstate().code().get(..2).unwrap_or_default();
                 self.logins.get_or_create(&Login { outcome: REFUSED, sqlstate_class }).inc();
             }
@@ -123,7 +133,7 @@ impl Metrics {
 
     /// Makes the series of all values that are known, so that their first event is a step from 0.
     fn begin(&self) {
-        for (outcome, sqlstate_class) in [(OK, "00"), (REFUSED, "28"), (REFUSED, "53")] {
+        for (outcome, sqlstate_class) in [(OK, "00"), (REFUSED, "28"), (REFUSED, "53"), (REFUSED, "57")] {
             drop(self.logins.get_or_create(&Login { outcome, sqlstate_class }));
         }
         for reason in [DROPPED, STUFFED, LOST, PROTOCOL, TOO_MANY, TIMEOUT, SHUTDOWN] {
@@ -234,8 +244,10 @@ impl Gauges {
             self.resident_memory.clone(),
         );
         let ours = registry.sub_registry_with_prefix("dataglot");
-        let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
-        ours.register("build", "The version that runs", build);
+        // A gauge, not an info: readers of the older text form know no info.
+        let build = Family::<Build, Gauge>::default();
+        build.get_or_create(&Build { version: env!("CARGO_PKG_VERSION") }).set(1);
+        ours.register("build_info", "The version that runs", build);
         ours.register("ready", "1 if clients would be served, as /readyz says", self.ready.clone());
         ours.register("store_up", "1 if the store can be reached", self.store_up.clone());
         ours.register(
@@ -289,7 +301,9 @@ mod tests {
     fn l_05_refusals_are_counted_by_class_and_never_by_text() {
         let metrics = Metrics::default();
         let parameter = Report::error(SqlState::UndefinedParameter, "unrecognized parameter \"CANARY-7Q\"");
-        for refusal in [Refusal::Login, Refusal::Login, Refusal::RoleFull, Refusal::Parameter(parameter)] {
+        let refusals =
+            [Refusal::Login, Refusal::Login, Refusal::RoleFull, Refusal::OutOfReach, Refusal::Parameter(parameter)];
+        for refusal in refusals {
             metrics.turned(&Turned::Refused(refusal));
         }
         metrics.turned(&Turned::Refused(Refusal::TimedOut));
@@ -303,6 +317,7 @@ mod tests {
             r#"logins_total{outcome="refused",sqlstate_class="28"} 2"#,
             r#"logins_total{outcome="refused",sqlstate_class="53"} 1"#,
             r#"logins_total{outcome="refused",sqlstate_class="42"} 1"#,
+            r#"logins_total{outcome="refused",sqlstate_class="57"} 1"#,
             r#"turned_away_total{reason="timeout"} 1"#,
             r#"turned_away_total{reason="stuffed"} 1"#,
         ] {

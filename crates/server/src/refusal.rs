@@ -56,6 +56,9 @@ pub(crate) enum Refusal {
     /// The server ends.
     #[error("the server is shutting down")]
     ShuttingDown,
+    /// A shared store was not reached for so long that it is not known any more who may log in.
+    #[error("the server can't reach its store, and lets nobody in until it can")]
+    OutOfReach,
     /// Something failed that the peer can't help. The log has it.
     #[error("the server can't start a session now")]
     Unavailable,
@@ -72,6 +75,7 @@ impl Refusal {
             }
             Some("53") => Refusal::RoleFull,
             Some("22" | "42" | "55" | "0A") => Refusal::Parameter(report.fatal()),
+            Some("57") if report.sqlstate == SqlState::CannotConnectNow => Refusal::OutOfReach,
             Some("57") => Refusal::ShuttingDown,
             _ => {
                 tracing::error!(code, message = ?report.message, "session not started");
@@ -92,6 +96,7 @@ impl Problem for Refusal {
             Refusal::Login => Some("Check the name of the user and that of the database.".to_owned()),
             Refusal::Protocol => Some("This server speaks protocol 3.0 to 3.2.".to_owned()),
             Refusal::NotLocal => Some("Connect from the machine that the server runs on.".to_owned()),
+            Refusal::OutOfReach => Some("Try another server, or again later.".to_owned()),
             Refusal::PacketLength
             | Refusal::PacketLayout
             | Refusal::RequestedTwice
@@ -121,7 +126,7 @@ impl Problem for Refusal {
             Refusal::NoUser | Refusal::NotLocal | Refusal::Login => SqlState::InvalidAuthorization,
             Refusal::Full | Refusal::AddressFull | Refusal::RoleFull => SqlState::TooManyConnections,
             Refusal::Parameter(report) => report.sqlstate,
-            Refusal::ShuttingDown => SqlState::CannotConnectNow,
+            Refusal::ShuttingDown | Refusal::OutOfReach => SqlState::CannotConnectNow,
             Refusal::Unavailable => SqlState::SystemError,
         }
     }
@@ -138,6 +143,13 @@ mod tests {
         assert_eq!(of(SqlState::InvalidPassword), of(SqlState::UndefinedDatabase));
         assert_eq!(of(SqlState::IoError).message, "the server can't start a session now");
         assert_eq!(of(SqlState::InternalError).message, "the server can't start a session now");
+    }
+
+    #[test]
+    fn a_store_out_of_reach_is_no_shutdown() {
+        let of = |state| Refusal::of_session(Report::error(state, "x"));
+        assert_eq!(of(SqlState::CannotConnectNow), Refusal::OutOfReach);
+        assert_eq!(of(SqlState::AdminShutdown), Refusal::ShuttingDown);
     }
 
     #[test]

@@ -11,9 +11,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use dataglot_pgtest::{Cluster, ClusterOptions};
 use dataglot_server::{HttpConfig, HttpError, ServeError, Server, ServerConfig};
 use dataglot_store::fault::{Fault, FaultStore, SharedStore};
-use dataglot_store::{MetaStore, open_memory};
+use dataglot_store::{Dsn, MetaStore, PostgresOptions, open_memory, open_postgres};
 use support::client::{cancel_request, query, startup};
 use support::http::{Answer, get, send, send_all, until, value};
 use support::{Client, Served};
@@ -162,6 +163,36 @@ fn readiness_goes_with_the_store_and_comes_back() {
     store.look();
     until_ready_is(http(&served), 200);
     until(http(&served), "dataglot_store_up", |n| n == 1.0);
+}
+
+/// Two servers on one PostgreSQL: each counts what the other does, and both notice when it is gone.
+#[test]
+fn h_01_servers_of_one_postgres_tell_of_each_other_and_of_its_loss() {
+    let cluster = Cluster::start(ClusterOptions::default());
+    let database = cluster.database();
+    let open = || open_postgres(PostgresOptions::new(Dsn::parse(&database.dsn()).unwrap())).unwrap();
+    let one = Served::on(open(), on_loopback());
+    let other = Served::on(open(), on_loopback());
+    until_ready_is(http(&other), 200);
+    until(http(&other), "dataglot_feed_listener_connected", |n| n == 1.0);
+    assert!(Client::login(one.address, "admin").query("CREATE ROLE r").starts_with("C:CREATE ROLE "));
+    until(http(&other), "dataglot_feed_transactions_total", |n| n == 1.0);
+    until(http(&other), "dataglot_feed_behind_transactions", |n| n == 0.0);
+
+    cluster.stop_immediate();
+    for served in [&one, &other] {
+        let down = until_ready_is(http(served), 503);
+        assert!(!down.body.contains("host=") && !down.body.contains(database.name()), "{down:?}");
+        until(http(served), "dataglot_store_up", |n| n == 0.0);
+        until(http(served), "dataglot_feed_listener_losses_total", |n| n >= 1.0);
+        assert_eq!(get(http(served), "/healthz").status, 200);
+    }
+    cluster.start_again();
+    for served in [&one, &other] {
+        until_ready_is(http(served), 200);
+        until(http(served), "dataglot_feed_listener_connects_total", |n| n >= 2.0);
+        until(http(served), "dataglot_feed_contact_age_seconds", |n| n < 5.0);
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A server of one's own on a free port, and a client that sends any bytes one likes.
 
-#![allow(dead_code, reason = "each test binary uses a part of it")]
+#![allow(dead_code, unused_imports, reason = "each test binary uses a part of it")]
 
 pub mod client;
 pub mod http;

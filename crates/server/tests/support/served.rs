@@ -1,15 +1,18 @@
 //! A server in this process: an engine on a store in memory, and a runtime of its own.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::thread::JoinHandle;
 
-use dataglot_model::Name;
+use dataglot_model::{Name, Sensitive};
 use dataglot_server::{Server, ServerConfig};
 use dataglot_session::{Engine, EngineConfig, OsEntropy, SystemClock};
 use dataglot_store::{MetaStore, open_memory};
 use dataglot_vault::{KeyRing, generate_key_text};
 use tokio::sync::oneshot;
+
+/// One key for all, so that several servers can have one store.
+static KEY: LazyLock<Sensitive> = LazyLock::new(|| generate_key_text(&OsEntropy).unwrap());
 
 /// A server that ends with the test. Its superuser is `admin`.
 pub struct Served {
@@ -36,13 +39,15 @@ impl Served {
         let (stop, stopped) = oneshot::channel::<()>();
         let (tell, told) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
-            let key = generate_key_text(&OsEntropy).unwrap();
-            let ring = KeyRing::parse(key.open()).unwrap();
+            let ring = KeyRing::parse(KEY.open()).unwrap();
             let config = EngineConfig { scram_iterations: 4096, ..EngineConfig::default() };
             let engine = Engine::open(store, ring, config, Arc::new(SystemClock), Arc::new(OsEntropy)).unwrap();
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+            let is_new = engine.is_new().unwrap();
             runtime.block_on(async {
-                engine.bootstrap(Name::new("admin").unwrap(), None).await.unwrap();
+                if is_new {
+                    engine.bootstrap(Name::new("admin").unwrap(), None).await.unwrap();
+                }
                 tell.send(()).unwrap();
                 let stopped = async { drop(stopped.await) };
                 server.run(Arc::clone(&engine), stopped).await.unwrap();
