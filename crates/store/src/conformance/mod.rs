@@ -22,6 +22,8 @@ pub mod store;
 use std::path::Path;
 use std::sync::Arc;
 
+use dataglot_model::OrgName;
+
 use crate::MetaStore;
 
 /// One store, set up for one case.
@@ -35,6 +37,10 @@ pub trait Rig: Send + Sync {
     fn dir(&self) -> &Path;
     /// For cases that roll dice.
     fn seed(&self) -> u64;
+    /// Overwrites a row of history in the store itself, as a bad disk would; false: any commit can do that.
+    fn overwrite_history(&self, _org: &OrgName, _key: &[u8], _value: &[u8]) -> bool {
+        false
+    }
 }
 
 /// Dice that fall the same way for the same seed (xorshift).

@@ -1,0 +1,1 @@
+//! What only a store in PostgreSQL has to do.
