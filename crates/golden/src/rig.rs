@@ -237,7 +237,8 @@ impl Rig {
         if let Some(database) = self.database() {
             database.execute(&format!("ALTER ROLE {} NOLOGIN", database.name()));
             database.execute(&format!(
-                "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = 'dataglot {}'",
+                "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity \
+                 WHERE datname = current_database() AND application_name = 'dataglot {}'",
                 node_name(number)
             ));
         }

@@ -3,35 +3,16 @@
 
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a test's own helpers")]
 
-use std::net::SocketAddr;
+mod common;
+
 use std::sync::{Arc, Barrier};
 use std::thread;
 
+use common::{admin, fails, login, names, ok, says_exists};
 use dataglot_golden::backend::Backend;
 use dataglot_golden::rig::Rig;
 use dataglot_golden::wire::{self, Client, Message, error_of, rows_of, tags_of};
 use dataglot_model::OrgName;
-
-fn admin(address: SocketAddr) -> Client {
-    Client::connect(address, "admin", "default").unwrap().unwrap_or_else(|f| panic!("refused: {f:?}"))
-}
-
-#[track_caller]
-fn ok(client: &mut Client, sql: &str) -> Vec<Message> {
-    let messages = client.query(sql).unwrap();
-    assert_eq!(error_of(&messages), None, "{sql}");
-    messages
-}
-
-#[track_caller]
-fn fails(client: &mut Client, sql: &str) -> String {
-    let messages = client.query(sql).unwrap();
-    error_of(&messages).unwrap_or_else(|| panic!("{sql} succeeded")).sqlstate.clone()
-}
-
-fn names(client: &mut Client, show: &str) -> Vec<String> {
-    rows_of(&ok(client, show)).into_iter().filter_map(|row| row.into_iter().next().flatten()).collect()
-}
 
 fn on_every_backend(test: impl Fn(&mut Rig)) {
     for backend in Backend::ALL {
@@ -47,7 +28,7 @@ fn c003_case_folding() {
         rig.restart().unwrap();
         let mut client = admin(rig.address().unwrap());
         let again = ok(&mut client, "CREATE ROLE IF NOT EXISTS DataOps");
-        assert!(again.iter().any(|m| matches!(m, Message::NoticeResponse(f) if f.sqlstate == "42710")));
+        assert!(again.iter().any(|m| says_exists(&m)));
         assert_eq!(fails(&mut client, r#"DROP ROLE "DataOps""#), "42704");
         assert!(names(&mut client, "SHOW ROLES").contains(&"dataops".to_owned()));
     });
@@ -166,9 +147,7 @@ fn c055_if_not_exists_in_a_race() {
                         barrier.wait();
                         for kind in ["ROLE", "USER"] {
                             let sql = format!("CREATE {kind} IF NOT EXISTS {kind}{round}");
-                            let exists =
-                                |m: &&Message| matches!(m, Message::NoticeResponse(f) if f.sqlstate == "42710");
-                            notices += ok(&mut client, &sql).iter().filter(exists).count();
+                            notices += ok(&mut client, &sql).iter().filter(says_exists).count();
                         }
                         let messages = client.query(&format!("CREATE ROLE plain{round}")).unwrap();
                         if let Some(error) = error_of(&messages) {
@@ -268,7 +247,7 @@ fn a14_a_new_user_of_the_same_name_inherits_no_session() {
         let address = rig.address().unwrap();
         let mut client = admin(address);
         ok(&mut client, "CREATE USER boss SUPERUSER");
-        let mut boss = Client::connect(address, "boss", "default").unwrap().unwrap_or_else(|f| panic!("{f:?}"));
+        let mut boss = login(address, "boss");
         ok(&mut boss, "CREATE ROLE x");
         ok(&mut client, "ALTER ROLE boss NOSUPERUSER");
         assert_eq!(fails(&mut boss, "CREATE ROLE y"), "42501");
