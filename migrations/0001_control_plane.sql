@@ -11,7 +11,7 @@
 
 CREATE FUNCTION json_integer(value json, field text) RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    RETURN CASE WHEN (value ->> field) ~ '^-?[0-9]{1,18}$' THEN (value ->> field)::bigint END;
+    RETURN substring(value ->> field FROM '^-?[0-9]{1,18}$')::bigint;
 COMMENT ON FUNCTION json_integer(json, text) IS 'The field as a number; null if it is none.';
 
 CREATE FUNCTION instant(microseconds bigint) RETURNS timestamptz
@@ -423,30 +423,35 @@ SELECT c.org, c.seq, instant(coalesce(c.at, json_integer(b.body, 'at'))) AS at, 
 COMMENT ON VIEW audit_changes IS 'Committed transactions: who, when, from where.';
 COMMENT ON COLUMN audit_changes.rows IS 'How many rows of changes it is.';
 
+-- Numbered in each transaction by itself, so that a search for a few does not read all of history.
 CREATE VIEW audit_statements AS
-SELECT c.org, c.seq, row_number() OVER (PARTITION BY c.org, c.seq ORDER BY r.step, s.position) AS statement,
-       c.at, c.actor, c.session, s.statement ->> 'sql' AS sql
+SELECT c.org, c.seq, s.number AS statement, c.at, c.actor, c.session, s.sql
   FROM audit_changes c
-  JOIN changes r ON r.org = c.org AND r.seq = c.seq
- CROSS JOIN LATERAL (SELECT coalesce(r.body, readable(r.raw)) -> 'statements' AS list) b
- CROSS JOIN LATERAL json_array_elements(CASE json_typeof(b.list) WHEN 'array' THEN b.list END)
-            WITH ORDINALITY AS s (statement, position)
- WHERE s.statement ->> 'sql' IS NOT NULL;
+ CROSS JOIN LATERAL (
+       SELECT row_number() OVER (ORDER BY r.step, e.position) AS number, e.statement ->> 'sql' AS sql
+         FROM changes r
+        CROSS JOIN LATERAL (SELECT coalesce(r.body, readable(r.raw)) -> 'statements' AS list) b
+        CROSS JOIN LATERAL json_array_elements(CASE json_typeof(b.list) WHEN 'array' THEN b.list END)
+                   WITH ORDINALITY AS e (statement, position)
+        WHERE r.org = c.org AND r.seq = c.seq AND e.statement ->> 'sql' IS NOT NULL) s;
 COMMENT ON VIEW audit_statements IS 'Committed statements, in canonical SQL without any credential: who, when, from where.';
 
 CREATE VIEW audit_mutations AS
-SELECT c.org, c.seq, row_number() OVER (PARTITION BY c.org, c.seq ORDER BY r.step, s.position, m.position) AS mutation,
-       c.at, c.actor, CASE WHEN m.mutation ->> 'put' IS NULL THEN 'delete' ELSE 'put' END AS action,
+SELECT c.org, c.seq, m.number AS mutation, c.at, c.actor,
+       CASE WHEN m.mutation ->> 'put' IS NULL THEN 'delete' ELSE 'put' END AS action,
        coalesce(m.mutation ->> 'put', m.mutation ->> 'delete') AS table_name,
        ARRAY(SELECT json_array_elements_text(CASE json_typeof(m.mutation -> 'key') WHEN 'array' THEN m.mutation -> 'key' END)) AS key,
        m.mutation -> 'value' AS value, m.mutation ->> 'hash' AS hash
   FROM audit_changes c
-  JOIN changes r ON r.org = c.org AND r.seq = c.seq
- CROSS JOIN LATERAL (SELECT coalesce(r.body, readable(r.raw)) -> 'statements' AS list) b
- CROSS JOIN LATERAL json_array_elements(CASE json_typeof(b.list) WHEN 'array' THEN b.list END)
-            WITH ORDINALITY AS s (statement, position)
- CROSS JOIN LATERAL json_array_elements(CASE json_typeof(s.statement -> 'mutations') WHEN 'array' THEN s.statement -> 'mutations' END)
-            WITH ORDINALITY AS m (mutation, position);
+ CROSS JOIN LATERAL (
+       SELECT row_number() OVER (ORDER BY r.step, s.position, e.position) AS number, e.mutation
+         FROM changes r
+        CROSS JOIN LATERAL (SELECT coalesce(r.body, readable(r.raw)) -> 'statements' AS list) b
+        CROSS JOIN LATERAL json_array_elements(CASE json_typeof(b.list) WHEN 'array' THEN b.list END)
+                   WITH ORDINALITY AS s (statement, position)
+        CROSS JOIN LATERAL json_array_elements(CASE json_typeof(s.statement -> 'mutations') WHEN 'array' THEN s.statement -> 'mutations' END)
+                   WITH ORDINALITY AS e (mutation, position)
+        WHERE r.org = c.org AND r.seq = c.seq) m;
 COMMENT ON VIEW audit_mutations IS 'What each transaction did to which record. Of a password there is whether it was set, of a secret the hash.';
 
 CREATE VIEW audit_unreadable AS
