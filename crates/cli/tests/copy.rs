@@ -64,6 +64,9 @@ fn a_store_goes_to_a_database_and_back() {
     assert!(contents(directory.path()) == file, "the source was written to");
     let back = ["copy", "--from", &store(&database), "--to", "path=back.redb"];
     assert_eq!(digest(&done(&mut dataglot(directory.path(), &back))), there);
+    let second = Cluster::shared().database();
+    let across = ["copy", "--from", &store(&database), "--to", &store(&second)];
+    assert_eq!(digest(&done(&mut dataglot(directory.path(), &across))), there);
     let same = ["copy", "--from", "path=meta.redb", "--to", "path=back.redb", "--check-only"];
     assert_eq!(digest(&done(&mut dataglot(directory.path(), &same))), there);
 
