@@ -43,7 +43,8 @@ pub use memory::open_memory;
 pub use meta_store::{Base, DeltaSink, Group, ImageSink, MetaStore, OrgGroup, RowSink, Rows, StoreFacts, Watcher};
 pub use metrics::Metrics;
 pub use postgres::{
-    Attempt, ConnectError, ConnectFailure, Dsn, DsnError, Origin, PostgresError, PostgresOptions, open_postgres,
+    Attempt, ConnectError, ConnectFailure, Dsn, DsnError, Finding, Origin, PostgresError, PostgresOptions,
+    open_postgres,
 };
 pub use postgres::{history, migrate};
 pub use record::{ChangeEntry, Damage};

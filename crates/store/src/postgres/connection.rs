@@ -19,6 +19,7 @@ use super::PostgresError;
 use super::connect::{Link, MessageStream, connect};
 use super::dsn::Dsn;
 use super::migrate::ensure;
+use super::probe::{Finding, probe};
 use crate::{StoreError, Table};
 
 /// How much longer than the server we wait for an answer: it is the server that says that a statement
@@ -231,6 +232,14 @@ pub(super) async fn open_session(settings: &Settings, purpose: &'static str) -> 
 pub(super) fn ensure_schema(dsn: &Dsn, store_id: Option<[u8; 16]>) -> Result<(), StoreError> {
     let runtime = runtime()?;
     let looked = runtime.block_on(async {
+        for Finding { what, hint } in probe(dsn).await? {
+            tracing::warn!(
+                location = dsn.location(),
+                finding = what,
+                hint,
+                "meta store: the server weakens its promises"
+            );
+        }
         let Link { mut client, mut messages, .. } =
             connect(dsn, "migrate").await.map_err(|e| PostgresError::from(e))?;
         let mut ensured = pin!(ensure(&mut client, store_id));

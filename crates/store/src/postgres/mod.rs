@@ -22,6 +22,7 @@ mod layout;
 mod load;
 pub mod migrate;
 mod pool;
+mod probe;
 mod reach;
 mod read;
 mod rows;
@@ -47,6 +48,7 @@ use crate::{CommitError, DeltaSink, Group, ImageSink, MetaStore, StoreError, Sto
 pub use connect::{Attempt, ConnectError, ConnectFailure};
 pub use dsn::{Dsn, DsnError, Origin};
 pub use error::PostgresError;
+pub use probe::Finding;
 
 /// How a store in PostgreSQL is opened.
 #[derive(Clone)]

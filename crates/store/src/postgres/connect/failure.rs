@@ -201,7 +201,7 @@ impl ConnectFailure {
     }
 
     /// What the driver's error comes down to.
-    pub(super) fn from_driver(error: &tokio_postgres::Error) -> Self {
+    pub(in crate::postgres) fn from_driver(error: &tokio_postgres::Error) -> Self {
         if let Some(said) = error.as_db_error() {
             tracing::debug!(code = said.code().code(), message = said.message(), "the server refused a connection");
             return Self::from_code(said.code());

@@ -5,6 +5,8 @@
 
 mod failure;
 mod session;
+#[cfg(test)]
+pub(crate) mod tests;
 
 use std::future::{Future, poll_fn};
 use std::net::IpAddr;

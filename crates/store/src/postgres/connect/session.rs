@@ -64,9 +64,9 @@ pub(super) async fn look(client: &Client) -> Result<Role, Error> {
 }
 
 fn role_in(messages: &[SimpleQueryMessage]) -> Result<Role, Error> {
-    let last = messages.iter().rev().find_map(|message| match message {
-        SimpleQueryMessage::Row(row) => Some(row),
-        SimpleQueryMessage::CommandComplete(_) | SimpleQueryMessage::RowDescription(_) | _ => None,
+    let last = messages.iter().rev().find_map(|message| {
+        let SimpleQueryMessage::Row(row) = message else { return None };
+        Some(row)
     });
     let mut role = Role { standby: false, read_only: false };
     if let Some(row) = last {

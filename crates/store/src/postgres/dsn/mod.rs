@@ -17,7 +17,7 @@ mod service;
 mod settings;
 mod targets;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod uri;
 
 use std::fmt;
