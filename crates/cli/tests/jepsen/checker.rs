@@ -23,15 +23,15 @@ use crate::statement::Show;
 const DECISIONS: [&str; 4] = [EXISTS, MISSING, IN_USE, RING];
 /// What may be said while parts of the system are out of reach: too many wait, in doubt after an earlier
 /// failure, connection lost, not to be reached.
-const OUT_OF_REACH: [&str; 4] = ["53300", "58030", "08006", "57P03"];
+pub const OUT_OF_REACH: [&str; 4] = ["53300", "58030", "08006", "57P03"];
 /// Others were faster.
 const CONFLICT: &str = "40001";
 /// The version that a session waits for has not come.
 const NOT_YET: &str = "55000";
 /// What the first coordinator writes into an empty store.
 const BOOTSTRAP: &str = "CREATE ROLE admin SUPERUSER LOGIN";
-/// More than this many explain nothing more.
-const VIOLATIONS_MAX: usize = 20;
+/// More of one kind explain nothing more.
+const VIOLATIONS_MAX: usize = 5;
 
 /// What is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -118,7 +118,7 @@ impl<'h> Checker<'h> {
     }
 
     fn violated(&mut self, what: What, op: Option<usize>, version: Option<u64>, text: String) {
-        if self.violations.len() < VIOLATIONS_MAX {
+        if self.violations.iter().filter(|v| v.what == what).count() < VIOLATIONS_MAX {
             self.violations.push(Violation { what, text, op, version });
         }
     }
@@ -324,12 +324,13 @@ impl<'h> Checker<'h> {
     /// An error that no state decided.
     fn check_refusal(&mut self, index: usize, sqlstate: &str, window: Window) {
         let op = &self.history.ops[index];
-        let is_plain = match &op.kind {
-            Kind::Change { form, .. } => matches!(form, Form::Simple | Form::Extended),
-            Kind::Read { .. } => true,
+        // Whose statements are answered before the end of the transaction decides on them.
+        let can_conflict = match &op.kind {
+            Kind::Change { form, .. } => *form != Form::Simple,
+            Kind::Read { .. } => false,
         };
         let is_fine = match sqlstate {
-            CONFLICT => !is_plain && window.reach > window.low,
+            CONFLICT => can_conflict && window.reach > window.low,
             NOT_YET => op.min_version > 0,
             other => OUT_OF_REACH.contains(&other),
         };
