@@ -93,10 +93,14 @@ fn verifier(tls: &Tls, check: Check, provider: &Arc<CryptoProvider>) -> Result<A
     let Some(roots) = roots else { return Ok(Arc::new(AnyCertificate(Arc::clone(provider)))) };
     let mut builder = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));
     if let Some(file) = &tls.revoked {
-        let lists: Result<Vec<_>, _> = CertificateRevocationListDer::pem_file_iter(file)
-            .map_err(|_| unreadable("certificate revocation list", file))?
-            .collect();
-        builder = builder.with_crls(lists.map_err(|_| unreadable("certificate revocation list", file))?);
+        let unreadable = || unreadable("certificate revocation list", file);
+        let lists: Result<Vec<_>, _> =
+            CertificateRevocationListDer::pem_file_iter(file).map_err(|_| unreadable())?.collect();
+        let lists = lists.map_err(|_| unreadable())?;
+        if lists.is_empty() {
+            return Err("the certificate revocation list holds none".to_owned());
+        }
+        builder = builder.with_crls(lists);
     }
     let chain_and_name = builder.build().map_err(|error| error.to_string())?;
     match check {

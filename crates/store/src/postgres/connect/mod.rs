@@ -197,9 +197,9 @@ async fn protect(dsn: &Dsn, named: &Target, reached: &Target) -> Result<(Client,
             done => done,
         },
         SslMode::Prefer => match encrypted(dsn, config.clone(), mode, config::SslMode::Prefer).await {
-            Err(failure) if is_by_rule(&failure) || matches!(failure, ConnectFailure::Tls { .. }) => {
-                plain(config).await.map_err(|_| failure)
-            }
+            Err(failure) if is_by_rule(&failure) => plain(config).await,
+            // If that fails too, it is the first failure that has to be mended.
+            Err(failure @ ConnectFailure::Tls { .. }) => plain(config).await.map_err(|_| failure),
             done => done,
         },
         SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull => {

@@ -15,7 +15,7 @@ use tokio_postgres::{Error, SimpleQueryMessage};
 
 use super::PostgresError;
 use super::connect::{Attempt, ConnectError, ConnectFailure, Link, connect_bare};
-use super::dsn::Dsn;
+use super::dsn::{Dsn, SslMode, Target};
 
 /// How long one answer may take. Nothing that is asked here takes any time, unless it has to wait.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -46,7 +46,17 @@ pub(crate) async fn probe(dsn: &Dsn) -> Result<Vec<Finding>, PostgresError> {
     if let Some(sign) = pooler::sign(&here, &mut link).await? {
         return Err(PostgresError::Pooler { location, sign });
     }
-    Ok(facts.findings(dsn.targets.len()))
+    Ok(unchecked_server(dsn).into_iter().chain(facts.findings(dsn.targets.len())).collect())
+}
+
+/// That a server elsewhere is believed without its certificate having been checked in full.
+fn unchecked_server(dsn: &Dsn) -> Option<Finding> {
+    let unchecked = |target: &&Target| !target.is_loopback() && dsn.mode_for(target) < SslMode::VerifyFull;
+    let target = dsn.targets.iter().find(unchecked)?;
+    Some(Finding {
+        what: format!("sslmode is weaker than verify-full: whoever answers in place of {target} is believed"),
+        hint: "Use sslmode=verify-full, with sslrootcert where the authority is one of your own.".to_owned(),
+    })
 }
 
 /// Runs statements and gives the last row's columns as texts.

@@ -256,6 +256,17 @@ fn what_other_servers_would_say() {
     );
 }
 
+#[test]
+fn a_server_that_is_not_checked_is_named() {
+    let found = |text: &str| unchecked_server(&dsn(text)).map(|f| f.what);
+    let weak = "sslmode is weaker than verify-full: whoever answers in place of host \"db\" port 5432 is believed";
+    for mode in ["disable", "allow", "prefer", "require", "verify-ca"] {
+        assert_eq!(found(&format!("host=/tmp,localhost,db sslmode={mode}")).as_deref(), Some(weak), "{mode}");
+    }
+    assert_eq!(found("host=/tmp,localhost,db"), None);
+    assert_eq!(found("host=/tmp,localhost sslmode=disable"), None);
+}
+
 /// Where nothing listens, that is said, and not that it is a replica.
 #[test]
 fn no_server_is_no_replica() {

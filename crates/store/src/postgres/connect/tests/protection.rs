@@ -96,6 +96,23 @@ fn modes_that_leave_it_open_try_both() {
     assert_eq!(mode("plain_only", "require"), "login refused (SQLSTATE 28000)");
 }
 
+#[test]
+fn a_certificate_that_was_taken_back() {
+    let server = Secure::server();
+    let ca = server.file("ca.crt");
+    for (list, want) in [
+        ("revoked.crl", "TLS: the server's certificate was revoked"),
+        ("unrelated.crl", "t"),
+        ("ca.crt", "TLS: the certificate revocation list holds none"),
+    ] {
+        for mode in ["require", "verify-ca", "verify-full"] {
+            let list = server.file(list);
+            let more = format!("sslmode={mode} sslrootcert={} sslcrl={}", ca.display(), list.display());
+            assert_eq!(encrypted(&dsn(&server.by_name(NAME, "scram_user", &more))), want, "{mode} {more}");
+        }
+    }
+}
+
 /// `~/.postgresql/root.crt` and `root.crl` are used without being named.
 #[test]
 fn root_certificates_at_home() {
@@ -111,6 +128,10 @@ fn root_certificates_at_home() {
             assert_eq!(encrypted(&dsn), want, "{file} {mode}");
         }
     }
+    std::fs::copy(server.file("ca.crt"), home.path().join(".postgresql/root.crt")).unwrap();
+    std::fs::copy(server.file("revoked.crl"), home.path().join(".postgresql/root.crl")).unwrap();
+    let dsn = Dsn::parse_with(&text("sslmode=verify-full"), &around).unwrap();
+    assert_eq!(encrypted(&dsn), "TLS: the server's certificate was revoked");
 }
 
 #[test]
