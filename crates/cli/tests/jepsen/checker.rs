@@ -160,18 +160,23 @@ impl<'h> Checker<'h> {
     fn statuses(&mut self) {
         let history = self.history;
         for (index, op) in history.ops.iter().enumerate() {
-            let Outcome::Unknown { transaction: Some(transaction) } = &op.outcome else { continue };
-            let (said, there) = (history.statuses.get(transaction), self.versions[index]);
-            let fits = match said {
-                Some(Status::Committed(version)) => {
+            let Outcome::Unknown { transaction: Some(transaction), asked } = &op.outcome else { continue };
+            let there = self.versions[index];
+            let is_so = |said: &Status| match said {
+                Status::Committed(version) => {
                     there == Some(*version)
                         && history.records.get(at(*version) - 1).is_some_and(|r| r.transaction == *transaction)
                 }
-                Some(Status::NotCommitted) => there.is_none(),
-                None => false,
+                Status::NotCommitted => there.is_none(),
             };
+            let said = history.statuses.get(transaction);
+            let fits = said.is_some_and(is_so) && asked.as_ref().is_none_or(is_so);
             if !fits {
-                let text = format!("transaction {transaction} of {} is said to be {said:?}, and is {there:?}", op.id);
+                let text = format!(
+                    "transaction {transaction} of {} was said to be {asked:?} at once and {said:?} in the end, and is \
+                     version {there:?}",
+                    op.id
+                );
                 self.violated(What::Status, Some(index), there, text);
             }
         }

@@ -101,7 +101,11 @@ fn lose(store: &mut Store, index: usize) {
         None => (format!("none{index}"), Status::NotCommitted),
     };
     store.history.statuses.insert(transaction.clone(), status);
-    let outcome = if is_rolled_back { Outcome::Abandoned } else { Outcome::Unknown { transaction: Some(transaction) } };
+    let outcome = if is_rolled_back {
+        Outcome::Abandoned
+    } else {
+        Outcome::Unknown { transaction: Some(transaction), asked: None }
+    };
     store.complete(index, outcome);
 }
 
@@ -170,7 +174,7 @@ fn an_unknown_change_that_comes_before_what_was_done() {
     history.records[2].version = 3;
     history.ops[0].version = Some(3);
     history.ops[1].version = None;
-    history.ops[1].outcome = Outcome::Unknown { transaction: None };
+    history.ops[1].outcome = Outcome::Unknown { transaction: None, asked: None };
     finds(&history, What::Order);
 }
 
@@ -361,12 +365,16 @@ fn a_status_that_is_not_so() {
     for status in [Status::NotCommitted, Status::Committed(2)] {
         let mut history = two().finish();
         history.ops[1].version = None;
-        history.ops[1].outcome = Outcome::Unknown { transaction: Some("t3".to_owned()) };
+        history.ops[1].outcome = Outcome::Unknown { transaction: Some("t3".to_owned()), asked: None };
         history.statuses.insert("t3".to_owned(), Status::Committed(3));
         passes(&history);
         history.statuses.insert("t3".to_owned(), status);
         finds(&history, What::Status);
         history.statuses.clear();
+        finds(&history, What::Status);
+        // What is true in the end was said otherwise at first.
+        history.statuses.insert("t3".to_owned(), Status::Committed(3));
+        history.ops[1].outcome = Outcome::Unknown { transaction: Some("t3".to_owned()), asked: Some(status) };
         finds(&history, What::Status);
     }
 }

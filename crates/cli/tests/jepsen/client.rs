@@ -12,8 +12,9 @@ use crate::checker::OUT_OF_REACH;
 use crate::history::{Form, Kind, Moment, Op, Outcome};
 use crate::model::Model;
 use crate::random::Random;
-use crate::session::{Reply, Send, Session};
+use crate::session::{ANSWER_MAX, LONG_ANSWER_MAX, Reply, Send, Session};
 use crate::statement::{Show, Statement};
+use crate::survey::status_at;
 
 /// Of 100 operations, those before which a client goes to another coordinator of its own accord.
 const MOVE_PERCENT: u64 = 5;
@@ -145,7 +146,7 @@ impl<'w> Worker<'w> {
 
     fn connect_to(&mut self, node: usize) {
         self.sessions += 1;
-        match Session::open(self.world.addresses[node], node, self.sessions) {
+        match Session::open(self.world.addresses[node], node, self.sessions, self.patience()) {
             Ok(Ok(mut session)) => {
                 if self.known > 0 && self.random.chance(50) {
                     session.min_version = self.known;
@@ -170,6 +171,11 @@ impl<'w> Worker<'w> {
     /// Before the next try of something that failed: a client that spins takes the time that others need.
     fn pause(&mut self) {
         std::thread::sleep(Duration::from_millis(5 + self.random.below(PAUSE_MS_MAX)));
+    }
+
+    /// Some wait until a coordinator has given up itself, which takes it longer than its own store may take.
+    fn patience(&self) -> Duration {
+        if self.client.is_multiple_of(2) { ANSWER_MAX } else { LONG_ANSWER_MAX }
     }
 
     fn choose(&mut self) -> Kind {
@@ -228,7 +234,7 @@ impl<'w> Worker<'w> {
     fn execute(&mut self, kind: Kind) {
         let Some(mut session) = self.session.take() else { return };
         let begun = Begun { kind, id: self.next_id(), invoked: self.world.clock.now() };
-        let unknown = Outcome::Unknown { transaction: None };
+        let unknown = Outcome::Unknown { transaction: None, asked: None };
         let op = match &begun.kind {
             Kind::Read { strict, shows } => {
                 if *strict != session.strict {
@@ -325,7 +331,7 @@ impl<'w> Worker<'w> {
         }
         let outcome = match &error {
             None => Outcome::Done { answers },
-            Some(fields) if fields.sqlstate == "08007" => Outcome::Unknown { transaction: transaction_id(fields) },
+            Some(fields) if fields.sqlstate == "08007" => self.in_doubt(session.node, fields),
             Some(Fields { sqlstate, message, .. }) => {
                 Outcome::Refused { sqlstate: sqlstate.clone(), message: message.clone(), answers }
             }
@@ -333,6 +339,15 @@ impl<'w> Worker<'w> {
         let op = self.op(begun, &session, outcome, version);
         self.keep(session, error.as_ref(), end.is_some());
         op
+    }
+
+    /// It is not known here, and perhaps elsewhere.
+    fn in_doubt(&mut self, node: usize, fields: &Fields) -> Outcome {
+        let transaction = transaction_id(fields);
+        let nodes = self.world.addresses.len();
+        let other = (node + 1 + usize::try_from(self.random.below(nodes as u64 - 1)).unwrap()) % nodes;
+        let asked = transaction.as_ref().and_then(|id| status_at(self.world.addresses[other], id).ok());
+        Outcome::Unknown { transaction, asked }
     }
 
     fn op(&self, begun: &Begun, session: &Session, outcome: Outcome, version: Option<u64>) -> Op {

@@ -54,8 +54,9 @@ pub enum Outcome {
     Refused { sqlstate: String, message: String, answers: Vec<Answer> },
     /// The connection was lost before the end of the transaction was sent.
     Abandoned,
-    /// No answer, or the answer that it is not known, with the transaction's id.
-    Unknown { transaction: Option<String> },
+    /// No answer, or the answer that it is not known, with the transaction's id. Then another coordinator was
+    /// asked at once, and perhaps knew.
+    Unknown { transaction: Option<String>, asked: Option<Status> },
 }
 
 /// One operation of a client.
@@ -144,8 +145,10 @@ impl fmt::Display for Op {
                 write!(f, "refused {sqlstate} {message} {}", answers_text(answers))?;
             }
             Outcome::Abandoned => write!(f, "abandoned before its end")?,
-            Outcome::Unknown { transaction: None } => write!(f, "unknown")?,
-            Outcome::Unknown { transaction: Some(id) } => write!(f, "unknown, transaction {id}")?,
+            Outcome::Unknown { transaction: None, .. } => write!(f, "unknown")?,
+            Outcome::Unknown { transaction: Some(id), asked } => {
+                write!(f, "unknown, transaction {id}, said at once to be {asked:?}")?;
+            }
         }
         if let Some(version) = self.version {
             write!(f, ", told of version {version}")?;

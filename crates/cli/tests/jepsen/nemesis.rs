@@ -14,6 +14,9 @@ use crate::random::Random;
 /// How often it is looked whether something is due.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
+/// The longest that a line is quiet: longer than a coordinator waits for its store.
+const QUIET_MS_MAX: u64 = 20_000;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
     /// A coordinator's connections to PostgreSQL are reset, and new ones too for a while.
@@ -128,8 +131,8 @@ impl<'n> Nemesis<'n> {
         *self.counts.entry(fault).or_default() += 1;
         let lasting = match fault {
             Fault::Cut => self.line(node, Mode::Cut, 3_000),
-            Fault::Hold => self.line(node, Mode::Hold, 12_000),
-            Fault::HoldAnswers => self.line(node, Mode::HoldAnswers, 12_000),
+            Fault::Hold => self.line(node, Mode::Hold, QUIET_MS_MAX),
+            Fault::HoldAnswers => self.line(node, Mode::HoldAnswers, QUIET_MS_MAX),
             Fault::EndListener => self.end_sessions(node, "NOT IN"),
             Fault::EndWriter => self.end_sessions(node, "IN"),
             Fault::RestartPostgres => {

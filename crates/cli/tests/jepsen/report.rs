@@ -37,8 +37,9 @@ pub fn summary(history: &History) -> String {
         Outcome::Done { .. } => "done".to_owned(),
         Outcome::Refused { sqlstate, .. } => format!("refused {sqlstate}"),
         Outcome::Abandoned => "abandoned".to_owned(),
-        Outcome::Unknown { transaction: None } => "unknown, no answer".to_owned(),
-        Outcome::Unknown { transaction: Some(_) } => "unknown 08007".to_owned(),
+        Outcome::Unknown { transaction: None, .. } => "unknown, no answer".to_owned(),
+        Outcome::Unknown { transaction: Some(_), asked: None } => "unknown 08007".to_owned(),
+        Outcome::Unknown { transaction: Some(_), asked: Some(_) } => "unknown 08007 and asked".to_owned(),
     };
     let _ = writeln!(text, "by kind: {}", counted(ops.iter().map(kind)));
     let _ = writeln!(text, "by outcome: {}", counted(ops.iter().map(outcome)));

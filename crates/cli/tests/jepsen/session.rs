@@ -14,6 +14,8 @@ use crate::statement::Show;
 
 /// The longest that a client waits for an answer. After that it does not know.
 pub const ANSWER_MAX: Duration = Duration::from_secs(8);
+/// The same for patient ones.
+pub const LONG_ANSWER_MAX: Duration = Duration::from_secs(25);
 /// The setting that says which version a session has seen.
 const VERSION: &str = "dataglot.version";
 
@@ -54,9 +56,14 @@ pub struct Session {
 
 impl Session {
     /// Connects. The inner error is a refusal.
-    pub fn open(address: SocketAddr, node: usize, number: u64) -> io::Result<Result<Session, Fields>> {
+    pub fn open(
+        address: SocketAddr,
+        node: usize,
+        number: u64,
+        patience: Duration,
+    ) -> io::Result<Result<Session, Fields>> {
         let parameters = [("user", "admin"), ("database", "default")];
-        let login = Client::connect_within(address, &parameters, ANSWER_MAX)?;
+        let login = Client::connect_within(address, &parameters, patience)?;
         Ok(login.map(|client| Session { client, number, node, min_version: 0, strict: false, pending: Vec::new() }))
     }
 

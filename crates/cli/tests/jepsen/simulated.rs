@@ -46,7 +46,7 @@ impl Store {
             kind,
             invoked,
             completed: invoked,
-            outcome: Outcome::Unknown { transaction: None },
+            outcome: Outcome::Unknown { transaction: None, asked: None },
             version: None,
         });
         index

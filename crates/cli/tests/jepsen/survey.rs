@@ -8,11 +8,13 @@ use std::time::{Duration, Instant};
 use dataglot_golden::wire::{Client, error_of, rows_of};
 
 use crate::history::{Final, Op, Outcome, Record, Status};
-use crate::session::{Send, Session};
+use crate::session::{ANSWER_MAX, Send, Session};
 use crate::statement::Show;
 
 /// How often what is waited for is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// The longest that a coordinator may take to say what became of a transaction.
+const STATUS_MAX: Duration = Duration::from_secs(10);
 /// Transactions that are read at once.
 const PAGE: u64 = 5_000;
 
@@ -29,7 +31,7 @@ pub fn wait_for<T>(what: &str, until: Instant, mut look: impl FnMut() -> Result<
 
 /// The state that a coordinator shows, read strictly.
 pub fn state_of(who: &str, address: SocketAddr) -> Result<Final, String> {
-    let login = Session::open(address, 0, 0).map_err(|error| format!("{who}: {error}"))?;
+    let login = Session::open(address, 0, 0, ANSWER_MAX).map_err(|error| format!("{who}: {error}"))?;
     let mut session = login.map_err(|fields| format!("{who}: {fields:?}"))?;
     session.set("read_freshness", "strict");
     let shows: Vec<Show> = Show::STATE.into_iter().chain([Show::Version]).collect();
@@ -70,28 +72,31 @@ pub fn history_of(address: SocketAddr) -> Vec<Record> {
     }
 }
 
+/// What a coordinator says became of a transaction.
+pub fn status_at(address: SocketAddr, id: &str) -> Result<Status, String> {
+    let parameters = [("user", "admin"), ("database", "default")];
+    let login = Client::connect_within(address, &parameters, STATUS_MAX).map_err(|error| error.to_string())?;
+    let mut client = login.map_err(|fields| format!("{fields:?}"))?;
+    let asked = client.query(&format!("SHOW TRANSACTION STATUS '{id}'")).map_err(|error| error.to_string())?;
+    if let Some(fields) = error_of(&asked) {
+        return Err(format!("{fields:?}"));
+    }
+    match rows_of(&asked).remove(0).as_slice() {
+        [_, Some(status), Some(seq)] if status == "committed" => Ok(Status::Committed(seq.parse().unwrap())),
+        [_, Some(status), None] if status == "not committed" => Ok(Status::NotCommitted),
+        other => Err(format!("{other:?}")),
+    }
+}
+
 /// What became of each operation of unknown outcome that has an id.
 pub fn statuses(ops: &[Op], addresses: &[SocketAddr]) -> BTreeMap<String, Status> {
-    let mut clients: Vec<Client> = addresses
-        .iter()
-        .map(|address| Client::connect(*address, "admin", "default").unwrap().expect("admin is let in"))
-        .collect();
     let ids = ops.iter().filter_map(|op| match &op.outcome {
-        Outcome::Unknown { transaction } => transaction.clone(),
+        Outcome::Unknown { transaction, .. } => transaction.clone(),
         Outcome::Done { .. } | Outcome::Refused { .. } | Outcome::Abandoned => None,
     });
-    let mut statuses = BTreeMap::new();
-    for (n, id) in ids.enumerate() {
-        let node = n % clients.len();
-        let messages = clients[node].query(&format!("SHOW TRANSACTION STATUS '{id}'")).unwrap();
-        assert_eq!(error_of(&messages), None);
-        let row = rows_of(&messages).remove(0);
-        let status = match (row[1].as_deref(), row[2].as_deref()) {
-            (Some("committed"), Some(seq)) => Status::Committed(seq.parse().unwrap()),
-            (Some("not committed"), None) => Status::NotCommitted,
-            other => panic!("no status: {other:?}"),
-        };
-        statuses.insert(id, status);
-    }
-    statuses
+    let each = ids.enumerate().map(|(n, id)| {
+        let status = status_at(addresses[n % addresses.len()], &id).expect("everything is whole again");
+        (id, status)
+    });
+    each.collect()
 }
