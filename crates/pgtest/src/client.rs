@@ -7,6 +7,9 @@ use tokio_postgres::{Config, NoTls, SimpleQueryMessage};
 
 use crate::process::PATIENCE;
 
+/// What these connections are known by, so that they are not taken for the test's.
+pub(crate) const APPLICATION: &str = "pgtest";
+
 /// Where a server listens.
 #[derive(Clone, Debug)]
 pub(crate) struct Address {
@@ -19,7 +22,7 @@ pub(crate) struct Address {
 impl Address {
     fn config(&self, user: &str, database: &str) -> Config {
         let mut config = Config::new();
-        config.host_path(&self.sockets).port(self.port).user(user).dbname(database).application_name("pgtest");
+        config.host_path(&self.sockets).port(self.port).user(user).dbname(database).application_name(APPLICATION);
         config
     }
 
@@ -33,10 +36,11 @@ impl Address {
 
     /// Runs `sql` as the superuser; the first column of each row of each result.
     pub(crate) fn run(&self, database: &str, sql: &str) -> Result<Vec<Option<String>>, String> {
-        self.run_as("postgres", database, sql)
+        self.run_as("postgres", database, &[sql])
     }
 
-    pub(crate) fn run_as(&self, user: &str, database: &str, sql: &str) -> Result<Vec<Option<String>>, String> {
+    /// The same for several messages in turn, each of which is a transaction, up to the first that fails.
+    pub(crate) fn run_as(&self, user: &str, database: &str, sql: &[&str]) -> Result<Vec<Option<String>>, String> {
         let config = self.config(user, database);
         // A thread of its own, since a test may call from inside a runtime, where none can be driven.
         std::thread::scope(|scope| scope.spawn(|| drive(&config, sql)).join()).unwrap_or_else(|panic| {
@@ -45,21 +49,27 @@ impl Address {
     }
 }
 
-fn drive(config: &Config, sql: &str) -> Result<Vec<Option<String>>, String> {
+fn drive(config: &Config, sql: &[&str]) -> Result<Vec<Option<String>>, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| e.to_string())?;
     let work = async {
         let (client, connection) = config.connect(NoTls).await.map_err(|e| described(&e))?;
         let driver = tokio::spawn(connection);
-        let answer = client.simple_query(sql).await.map_err(|e| described(&e));
-        drop(client);
-        let _ = driver.await;
-        let mut out = Vec::new();
-        for message in answer? {
-            if let SimpleQueryMessage::Row(row) = message {
-                out.push(row.try_get(0).map_err(|e| described(&e))?.map(str::to_owned));
+        let mut out = Ok(Vec::new());
+        for message in sql {
+            out = client.simple_query(message).await.map_err(|e| described(&e));
+            if out.is_err() {
+                break;
             }
         }
-        Ok(out)
+        drop(client);
+        let _ = driver.await;
+        let mut rows = Vec::new();
+        for message in out? {
+            if let SimpleQueryMessage::Row(row) = message {
+                rows.push(row.try_get(0).map_err(|e| described(&e))?.map(str::to_owned));
+            }
+        }
+        Ok(rows)
     };
     let late = || format!("no answer within {PATIENCE:?}");
     runtime.block_on(async { tokio::time::timeout(PATIENCE, work).await.map_err(|_| late())? })

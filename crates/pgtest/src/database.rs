@@ -1,6 +1,6 @@
 //! A database of a test's own.
 
-use crate::client::{Address, literal};
+use crate::client::{APPLICATION, Address, literal};
 
 /// A fresh, empty database, owned by a fresh role that may log in and nothing else. Dropping this
 /// drops both, whoever is connected.
@@ -20,19 +20,14 @@ impl Database {
         let password: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         let made = Database { address, name, password };
         let (name, password) = (&made.name, &made.password);
-        // One message is one transaction, and CREATE DATABASE wants to be alone.
-        made.admin(&format!(
-            "CREATE ROLE {name} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION PASSWORD '{password}'"
-        ));
+        let role =
+            format!("CREATE ROLE {name} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION PASSWORD '{password}'");
         // template0: nobody is ever connected to it, so the copy never waits.
-        made.admin(&format!("CREATE DATABASE {name} OWNER {name} TEMPLATE template0"));
-        made
-    }
-
-    fn admin(&self, sql: &str) {
-        if let Err(error) = self.address.run("postgres", sql) {
+        let database = format!("CREATE DATABASE {name} OWNER {name} TEMPLATE template0");
+        if let Err(error) = made.address.run_as("postgres", "postgres", &[&role, &database]) {
             panic!("{error}");
         }
+        made
     }
 
     /// The owner's connection string over the Unix socket, as keywords and values.
@@ -90,7 +85,7 @@ impl Database {
     /// # Errors
     /// One failed.
     pub fn try_execute_as_owner(&self, sql: &str) -> Result<(), String> {
-        self.address.run_as(&self.name, &self.name, sql).map(drop)
+        self.address.run_as(&self.name, &self.name, &[sql]).map(drop)
     }
 
     /// The first column of each row, as text; NULL is the empty text.
@@ -123,17 +118,19 @@ impl Database {
         count.parse().expect("a count is a number")
     }
 
-    /// Cuts every connection to this database, as an administrator or a dying server does; how many.
+    /// Cuts every connection to this database, as an administrator or a dying server does, and waits until
+    /// their processes are gone; how many.
     pub fn terminate_connections(&self) -> usize {
-        let count = self.others("count(pg_terminate_backend(pid))");
+        let count = self.others("count(*) FILTER (WHERE pg_terminate_backend(pid, 10000))");
         count.parse().expect("a count is a number")
     }
 
-    /// Of every connection to this database but the asking one.
+    /// Of every connection to this database but those of this crate, which end a little after their answer.
     fn others(&self, what: &str) -> String {
         self.query_one(&format!(
-            "SELECT {what} FROM pg_stat_activity WHERE datname = {} AND pid <> pg_backend_pid()",
-            literal(&self.name)
+            "SELECT {what} FROM pg_stat_activity WHERE datname = {} AND application_name <> {}",
+            literal(&self.name),
+            literal(APPLICATION)
         ))
     }
 }
@@ -144,7 +141,8 @@ impl Drop for Database {
         if !self.address.answers() {
             return;
         }
-        let _ = self.address.run("postgres", &format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name));
-        let _ = self.address.run("postgres", &format!("DROP ROLE IF EXISTS {}", self.name));
+        let database = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name);
+        let role = format!("DROP ROLE IF EXISTS {}", self.name);
+        let _ = self.address.run_as("postgres", "postgres", &[&database, &role]);
     }
 }
