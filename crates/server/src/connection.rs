@@ -156,6 +156,10 @@ fn turned_away(link: &mut Link, turned: Turned) -> Ended {
             tracing::warn!(code, "unencrypted data came before the answer to a request for encryption");
             Ended::Quietly
         }
+        Turned::Handshake(failed) => {
+            tracing::info!(reason = failed.reason(), %failed, "TLS handshake failed");
+            Ended::Quietly
+        }
         Turned::Refused(refusal) => {
             tracing::info!(code = refusal.sqlstate().code(), refusal = ?refusal.to_string(), "refused");
             // Half a greeting is none.

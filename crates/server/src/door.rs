@@ -18,6 +18,7 @@ use crate::link::{Gone, Link};
 use crate::refusal::Refusal;
 use crate::server::Shared;
 use crate::startup::{self, Head, PACKET_BYTES_MIN, Startup};
+use crate::tls::{Begun, Failed, Mode, Tls};
 
 /// Why there is no session.
 #[derive(Debug)]
@@ -26,6 +27,8 @@ pub(crate) enum Turned {
     Away,
     /// It sent bytes before it had our answer: an attacker between it and us may have. Nothing is said.
     Stuffed,
+    /// There is no TLS with it. What there is to say about that, TLS has said.
+    Handshake(Failed),
     /// It is told why.
     Refused(Refusal),
     /// It is gone.
@@ -35,6 +38,12 @@ pub(crate) enum Turned {
 impl From<Refusal> for Turned {
     fn from(refusal: Refusal) -> Self {
         Turned::Refused(refusal)
+    }
+}
+
+impl From<Failed> for Turned {
+    fn from(failed: Failed) -> Self {
+        Turned::Handshake(failed)
     }
 }
 
@@ -63,7 +72,7 @@ enum Packet {
 /// [`Turned`] says why not. The connection is to be closed.
 pub(crate) async fn enter(link: &mut Link, peer: SocketAddr, place: &Place, shared: &Shared) -> Result<Guest, Turned> {
     let address = peer.ip().to_canonical();
-    let startup = match first_packet(link).await? {
+    let startup = match first_packet(link, shared.tls.as_deref()).await? {
         Packet::Startup(startup) => startup,
         Packet::Cancel(body) => {
             // Right or wrong, too many or not: the peer sees its socket closed, and no more.
@@ -79,6 +88,11 @@ pub(crate) async fn enter(link: &mut Link, peer: SocketAddr, place: &Place, shar
     };
     if let Some(refusal) = place.refusal() {
         return Err(refusal.clone().into());
+    }
+    let required = shared.tls.as_ref().is_some_and(|tls| tls.mode() == Mode::Require);
+    let unsafely = shared.config.authentication.trust_remote;
+    if !link.security().tls && (required || !(link.is_private() || unsafely)) {
+        return Err(Refusal::Unencrypted.into());
     }
     let principal = authenticate(&shared.config.authentication, &startup, address)?;
     let Startup { minor, negotiate, parameters, user, database: _ } = startup;
@@ -112,12 +126,20 @@ pub(crate) async fn enter(link: &mut Link, peer: SocketAddr, place: &Place, shar
 }
 
 /// Answers requests for encryption, each kind once, and reads the packet that follows them.
-async fn first_packet(link: &mut Link) -> Result<Packet, Turned> {
+///
+/// TLS begins after a request for it, or with the very first byte. What comes after it is encrypted, and asks
+/// for no more encryption.
+async fn first_packet(link: &mut Link, tls: Option<&Tls>) -> Result<Packet, Turned> {
+    if let Some(tls) = tls
+        && link.starts_with_tls().await?
+    {
+        link.encrypt(tls, Begun::Directly).await?;
+    }
     let (mut ssl_asked, mut gss_asked) = (false, false);
     loop {
         let mut first = [0; PACKET_BYTES_MIN];
         link.read_exact(&mut first).await?;
-        let asked = match startup::head(first)? {
+        let (asked, offered) = match startup::head(first)? {
             Head::Startup { minor, body_bytes } => {
                 let mut body = vec![0; body_bytes];
                 link.read_exact(&mut body).await?;
@@ -128,17 +150,23 @@ async fn first_packet(link: &mut Link) -> Result<Packet, Turned> {
                 link.read_exact(&mut body).await?;
                 return Ok(Packet::Cancel(body));
             }
-            Head::Ssl => &mut ssl_asked,
-            Head::Gss => &mut gss_asked,
+            Head::Ssl => (&mut ssl_asked, tls),
+            Head::Gss => (&mut gss_asked, None),
         };
-        if std::mem::replace(asked, true) {
+        if std::mem::replace(asked, true) || link.security().tls {
             return Err(Refusal::RequestedTwice.into());
         }
         if link.has_more() {
             return Err(Turned::Stuffed);
         }
-        // Neither is to be had here. The client decides whether it goes on in clear.
-        link.out.put_raw(b"N");
+        // After N, the client decides whether it goes on in clear.
+        link.out.put_raw(if offered.is_some() { b"S" } else { b"N" });
         link.flush().await?;
+        if let Some(tls) = offered {
+            if !link.starts_with_tls().await? {
+                return Err(Turned::Stuffed);
+            }
+            link.encrypt(tls, Begun::OnRequest).await?;
+        }
     }
 }

@@ -22,7 +22,9 @@ mod private_file;
 mod refusal;
 mod server;
 mod startup;
+mod tls;
 
 pub use auth::Authentication;
 pub use http::{HttpConfig, HttpError};
 pub use server::{ServeError, Server, ServerConfig};
+pub use tls::{Mode as TlsMode, TlsConfig, TlsError};

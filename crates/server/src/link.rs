@@ -1,17 +1,25 @@
 //! One client's socket with its two buffers.
 //!
 //! Reading is safe to cancel. Writing is bounded in time: a peer that does not take 64 KiB within the
-//! write timeout is gone. Nothing here knows what the bytes mean.
+//! write timeout is gone. Nothing here knows what the bytes mean, but for the one message that may hold a
+//! credential.
 
 use std::io;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
+use tokio_rustls::server::TlsStream;
+use zeroize::Zeroizing;
 
+use crate::door::Turned;
 use crate::outbox::Outbox;
+use crate::refusal::Refusal;
+use crate::tls::{Begun, Capped, Failed, Security, Tls};
 
 /// Bytes of an input buffer to begin with, and after a long message.
 const INPUT_BYTES: usize = 4 << 10;
@@ -33,13 +41,47 @@ pub(crate) enum Gone {
     NotReading,
     /// The socket failed.
     #[error("socket: {0}")]
-    Socket(#[from] io::Error),
+    Socket(io::Error),
+}
+
+impl From<io::Error> for Gone {
+    fn from(error: io::Error) -> Self {
+        // TLS tells an end without a farewell from one with it. Every message here has a length of its own.
+        if error.kind() == io::ErrorKind::UnexpectedEof { Gone::Closed } else { Gone::Socket(error) }
+    }
+}
+
+/// The way to the peer.
+#[derive(Debug)]
+enum Stream {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<Capped>>),
+    /// A handshake has it, or had it when it failed. Nothing can be said any more, in clear least of all.
+    Lost,
+}
+
+/// What a peer gave for a proof: the body of one message of type `p`. Wiped when it is dropped.
+pub(crate) struct Credential(Zeroizing<Vec<u8>>);
+
+impl Credential {
+    /// The body of the message.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Credential {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Credential(..)")
+    }
 }
 
 /// A socket and its buffers.
 #[derive(Debug)]
 pub(crate) struct Link {
-    stream: TcpStream,
+    stream: Stream,
+    security: Security,
+    is_loopback: bool,
     write_timeout: Duration,
     /// What has come and is not used yet.
     pub(crate) input: BytesMut,
@@ -50,22 +92,103 @@ pub(crate) struct Link {
 impl Link {
     /// Takes the socket over. Its buffers hold nothing, and take no memory yet.
     pub(crate) fn new(stream: TcpStream, write_timeout: Duration, out_bytes_max: usize) -> Self {
-        Link { stream, write_timeout, input: BytesMut::new(), out: Outbox::new(out_bytes_max) }
+        let is_loopback = stream.peer_addr().is_ok_and(|peer| peer.ip().to_canonical().is_loopback());
+        Link {
+            stream: Stream::Plain(stream),
+            security: Security::default(),
+            is_loopback,
+            write_timeout,
+            input: BytesMut::new(),
+            out: Outbox::new(out_bytes_max),
+        }
+    }
+
+    /// What is known of the way to the peer.
+    pub(crate) fn security(&self) -> &Security {
+        &self.security
+    }
+
+    /// Whether a credential may travel on it: in TLS, or without leaving this machine.
+    pub(crate) fn is_private(&self) -> bool {
+        self.security.tls || self.is_loopback
+    }
+
+    /// Whether the first byte of the peer's is that of a TLS handshake. Waits for it, and leaves it there.
+    pub(crate) async fn starts_with_tls(&self) -> Result<bool, Gone> {
+        const HANDSHAKE: u8 = 0x16;
+        match &self.stream {
+            Stream::Plain(stream) => {
+                let mut first = [0];
+                let n = stream.peek(&mut first).await?;
+                if n == 0 { Err(Gone::Closed) } else { Ok(first == [HANDSHAKE]) }
+            }
+            Stream::Tls(_) | Stream::Lost => Ok(false),
+        }
+    }
+
+    /// Makes the handshake. Whatever was read in clear is gone before; if the future is dropped, so is the
+    /// socket.
+    pub(crate) async fn encrypt(&mut self, tls: &Tls, begun: Begun) -> Result<(), Failed> {
+        self.input.clear();
+        let Stream::Plain(stream) = std::mem::replace(&mut self.stream, Stream::Lost) else {
+            return Err(Failed::Lost);
+        };
+        let (stream, security) = tls.accept(stream, begun).await?;
+        self.stream = Stream::Tls(Box::new(stream));
+        self.security = security;
+        Ok(())
     }
 
     /// Reads exactly as many bytes as `bytes` has room for, past the buffer: what comes after them
     /// stays in the socket.
     pub(crate) async fn read_exact(&mut self, bytes: &mut [u8]) -> Result<(), Gone> {
-        match self.stream.read_exact(bytes).await {
-            Ok(_) => Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(Gone::Closed),
-            Err(error) => Err(error.into()),
+        self.stream.read_exact(bytes).await?;
+        Ok(())
+    }
+
+    /// Reads one message of type `p` whose body has at most `bytes_max`, past the buffer. Type and length
+    /// are judged before anything of the body is waited for; memory is taken as it comes.
+    ///
+    /// # Errors
+    /// It is another message, or too long, or there is none.
+    pub(crate) async fn read_credential(&mut self, bytes_max: usize) -> Result<Credential, Turned> {
+        if !self.is_private() {
+            return Err(Refusal::Unencrypted.into());
         }
+        let mut kind = [0];
+        self.read_exact(&mut kind).await?;
+        if kind != *b"p" {
+            return Err(Refusal::NotACredential.into());
+        }
+        let mut length = [0; 4];
+        self.read_exact(&mut length).await?;
+        let length = usize::try_from(i32::from_be_bytes(length)).ok().and_then(|length| length.checked_sub(4));
+        let length = length.filter(|bytes| *bytes <= bytes_max).ok_or(Refusal::CredentialLength)?;
+        let mut body = Zeroizing::new(Vec::new());
+        while body.len() < length {
+            // A vector that grows by itself would leave copies behind.
+            let room = length.min((body.len() * 2).max(INPUT_BYTES));
+            let mut larger = Zeroizing::new(Vec::with_capacity(room));
+            larger.extend_from_slice(&body);
+            larger.resize(room, 0);
+            let start = body.len();
+            self.read_exact(larger.get_mut(start..).unwrap_or_default()).await?;
+            body = larger;
+        }
+        Ok(Credential(body))
     }
 
     /// Whether a byte can be read now. It is lost if so.
-    pub(crate) fn has_more(&self) -> bool {
-        matches!(self.stream.try_read(&mut [0]), Ok(1..))
+    pub(crate) fn has_more(&mut self) -> bool {
+        match &mut self.stream {
+            Stream::Plain(stream) => matches!(stream.try_read(&mut [0]), Ok(1..)),
+            stream @ Stream::Tls(_) => {
+                let mut byte = [0];
+                let read = pin!(stream.read(&mut byte));
+                matches!(read.poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(Ok(1..)))
+            }
+            Stream::Lost => false,
+        }
     }
 
     /// Waits for input and appends it to [`Link::input`]. `wanted` is how many bytes more the message
@@ -97,10 +220,14 @@ impl Link {
     /// Sends all that waits.
     pub(crate) async fn flush(&mut self) -> Result<(), Gone> {
         while !self.out.pending().is_empty() {
-            match self.stream.try_write(self.out.pending()) {
-                Ok(n) => self.out.consume(n),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.flush_piece().await?,
-                Err(error) => return Err(error.into()),
+            match &self.stream {
+                Stream::Plain(stream) => match stream.try_write(self.out.pending()) {
+                    Ok(n) => self.out.consume(n),
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.flush_piece().await?,
+                    Err(error) => return Err(error.into()),
+                },
+                Stream::Tls(_) => self.flush_piece().await?,
+                Stream::Lost => return Err(Gone::Closed),
             }
         }
         Ok(())
@@ -118,7 +245,8 @@ impl Link {
                 out.consume(n);
                 left -= n;
             }
-            Ok(())
+            // What TLS has taken is not sent yet.
+            Ok(stream.flush().await?)
         };
         timeout(self.write_timeout, piece).await.map_err(|_| Gone::NotReading)?
     }
@@ -130,6 +258,7 @@ impl Link {
             return;
         }
         let farewell = async {
+            // In TLS this is close_notify, and then the same.
             self.stream.shutdown().await?;
             let mut sink = [0; 1024];
             let mut left = LINGER_BYTES_MAX;
@@ -143,5 +272,41 @@ impl Link {
         };
         // Whatever goes wrong now, there is nobody left to be told.
         let _ = timeout(LINGER, farewell).await;
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Stream::Plain(stream) => Pin::new(stream).poll_read(cx, buffer),
+            Stream::Tls(stream) => Pin::new(stream).poll_read(cx, buffer),
+            Stream::Lost => Poll::Ready(Ok(())),
+        }
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Stream::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Stream::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Stream::Lost => Poll::Ready(Ok(0)),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Stream::Plain(stream) => Pin::new(stream).poll_flush(cx),
+            Stream::Tls(stream) => Pin::new(stream).poll_flush(cx),
+            Stream::Lost => Poll::Ready(Ok(())),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Stream::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
+            Stream::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
+            Stream::Lost => Poll::Ready(Ok(())),
+        }
     }
 }

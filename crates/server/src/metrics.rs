@@ -17,6 +17,7 @@ use prometheus_client::registry::{Registry, Unit};
 use crate::door::Turned;
 use crate::outbox::State;
 use crate::refusal::Refusal;
+use crate::tls::Failed;
 
 /// A login: let in, or refused with this class of SQLSTATEs.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -25,9 +26,9 @@ struct Login {
     sqlstate_class: &'static str,
 }
 
-/// A connection that ended before anybody said who he is.
+/// A connection that ended before anybody said who he is, or a handshake of TLS that did.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct TurnedAway {
+struct Reason {
     reason: &'static str,
 }
 
@@ -35,6 +36,12 @@ struct TurnedAway {
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Build {
     version: &'static str,
+}
+
+/// Whose certificates.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Chain {
+    chain: &'static str,
 }
 
 /// How something ended.
@@ -53,6 +60,8 @@ const STUFFED: &str = "stuffed";
 const LOST: &str = "lost";
 const PROTOCOL: &str = "protocol";
 const TOO_MANY: &str = "too_many_connections";
+const UNENCRYPTED: &str = "unencrypted";
+const HANDSHAKE: &str = "tls_handshake";
 const TIMEOUT: &str = "timeout";
 const SHUTDOWN: &str = "shutdown";
 
@@ -60,9 +69,12 @@ const SHUTDOWN: &str = "shutdown";
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
     logins: Family<Login, Counter>,
-    turned_away: Family<TurnedAway, Counter>,
+    turned_away: Family<Reason, Counter>,
     cancel_requests: Family<Outcome, Counter>,
     statements: Family<Outcome, Counter>,
+    tls_handshake_failures: Family<Reason, Counter>,
+    /// Empty without TLS: a date that is none would raise the alarm.
+    tls_certificate_expiry: Family<Chain, Gauge>,
 }
 
 impl Metrics {
@@ -77,6 +89,10 @@ impl Metrics {
             // A CancelRequest is counted where it is heard.
             Turned::Away => {}
             Turned::Stuffed => self.turned_away(STUFFED),
+            Turned::Handshake(failed) => {
+                self.turned_away(HANDSHAKE);
+                self.tls_handshake_failures.get_or_create(&Reason { reason: failed.reason() }).inc();
+            }
             Turned::Gone(_) => self.turned_away(LOST),
             Turned::Refused(refusal) => self.refused(refusal),
         }
@@ -102,8 +118,16 @@ impl Metrics {
         }
     }
 
+    /// Certificates are served from now on, the first of which expires then: seconds since 1970.
+    pub(crate) fn certificates(&self, expiry: i64) {
+        self.tls_certificate_expiry.get_or_create(&Chain { chain: "server" }).set(expiry);
+        for reason in Failed::REASONS {
+            drop(self.tls_handshake_failures.get_or_create(&Reason { reason }));
+        }
+    }
+
     fn turned_away(&self, reason: &'static str) {
-        self.turned_away.get_or_create(&TurnedAway { reason }).inc();
+        self.turned_away.get_or_create(&Reason { reason }).inc();
     }
 
     fn refused(&self, refusal: &Refusal) {
@@ -115,8 +139,11 @@ impl Metrics {
             | Refusal::NotUtf8
             | Refusal::DuplicateParameter
             | Refusal::NoUser
+            | Refusal::NotACredential
+            | Refusal::CredentialLength
             | Refusal::Replication => self.turned_away(PROTOCOL),
             Refusal::Full | Refusal::AddressFull => self.turned_away(TOO_MANY),
+            Refusal::Unencrypted => self.turned_away(UNENCRYPTED),
             Refusal::TimedOut => self.turned_away(TIMEOUT),
             Refusal::ShuttingDown => self.turned_away(SHUTDOWN),
             Refusal::NotLocal
@@ -136,8 +163,8 @@ impl Metrics {
         for (outcome, sqlstate_class) in [(OK, "00"), (REFUSED, "28"), (REFUSED, "53"), (REFUSED, "57")] {
             drop(self.logins.get_or_create(&Login { outcome, sqlstate_class }));
         }
-        for reason in [DROPPED, STUFFED, LOST, PROTOCOL, TOO_MANY, TIMEOUT, SHUTDOWN] {
-            drop(self.turned_away.get_or_create(&TurnedAway { reason }));
+        for reason in [DROPPED, STUFFED, HANDSHAKE, LOST, PROTOCOL, TOO_MANY, UNENCRYPTED, TIMEOUT, SHUTDOWN] {
+            drop(self.turned_away.get_or_create(&Reason { reason }));
         }
         for outcome in [HEARD, LIMITED] {
             drop(self.cancel_requests.get_or_create(&Outcome { outcome }));
@@ -199,6 +226,17 @@ impl Exposition {
             metrics.turned_away.clone(),
         );
         ours.register("cancel_requests", "CancelRequests", metrics.cancel_requests.clone());
+        ours.register(
+            "tls_handshake_failures",
+            "Connections that ended in the handshake of TLS, by what went wrong",
+            metrics.tls_handshake_failures.clone(),
+        );
+        ours.register_with_unit(
+            "tls_certificate_expiry",
+            "When the first of the certificates that are served expires, since 1970",
+            Unit::Seconds,
+            metrics.tls_certificate_expiry.clone(),
+        );
         ours.register("statements", "Statements that were answered", metrics.statements.clone());
         Exposition { registry, gauges }
     }

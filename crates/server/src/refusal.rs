@@ -41,6 +41,15 @@ pub(crate) enum Refusal {
     /// Trust is for loopback peers, unless configured otherwise.
     #[error("this server lets in local connections only")]
     NotLocal,
+    /// It is in clear where it has to be encrypted. Nothing has been asked yet.
+    #[error("this server takes encrypted connections only")]
+    Unencrypted,
+    /// Another message came where a proof was asked for.
+    #[error("expected password response")]
+    NotACredential,
+    /// A proof is longer than any can be.
+    #[error("invalid password packet size")]
+    CredentialLength,
     /// There is no such user or database, or it may not log in. Which of them is not said.
     #[error("login failed")]
     Login,
@@ -96,6 +105,7 @@ impl Problem for Refusal {
             Refusal::Login => Some("Check the name of the user and that of the database.".to_owned()),
             Refusal::Protocol => Some("This server speaks protocol 3.0 to 3.2.".to_owned()),
             Refusal::NotLocal => Some("Connect from the machine that the server runs on.".to_owned()),
+            Refusal::Unencrypted => Some("Connect with sslmode=require, or better verify-full.".to_owned()),
             Refusal::OutOfReach => Some("Try another server, or again later.".to_owned()),
             Refusal::PacketLength
             | Refusal::PacketLayout
@@ -106,6 +116,8 @@ impl Problem for Refusal {
             | Refusal::Replication
             | Refusal::Full
             | Refusal::AddressFull
+            | Refusal::NotACredential
+            | Refusal::CredentialLength
             | Refusal::RoleFull
             | Refusal::Parameter(_)
             | Refusal::TimedOut
@@ -120,10 +132,14 @@ impl Problem for Refusal {
             | Refusal::PacketLayout
             | Refusal::RequestedTwice
             | Refusal::DuplicateParameter
+            | Refusal::NotACredential
+            | Refusal::CredentialLength
             | Refusal::TimedOut => SqlState::ProtocolViolation,
             Refusal::Protocol | Refusal::Replication => SqlState::FeatureNotSupported,
             Refusal::NotUtf8 => SqlState::CharacterNotInRepertoire,
-            Refusal::NoUser | Refusal::NotLocal | Refusal::Login => SqlState::InvalidAuthorization,
+            Refusal::NoUser | Refusal::NotLocal | Refusal::Unencrypted | Refusal::Login => {
+                SqlState::InvalidAuthorization
+            }
             Refusal::Full | Refusal::AddressFull | Refusal::RoleFull => SqlState::TooManyConnections,
             Refusal::Parameter(report) => report.sqlstate,
             Refusal::ShuttingDown | Refusal::OutOfReach => SqlState::CannotConnectNow,

@@ -22,6 +22,7 @@ use crate::config::{Auth, Config};
 use crate::connection;
 use crate::http::{Http, HttpConfig, HttpError};
 use crate::metrics::Metrics;
+use crate::tls::{self, Tls, TlsConfig, TlsError};
 
 /// What a frame may have besides the longest query string: names, types, lengths.
 const FRAME_SLACK_BYTES: usize = 64 << 10;
@@ -37,6 +38,8 @@ pub struct ServerConfig {
     pub listen: SocketAddr,
     /// Where health checks and metrics are answered; `None`: nowhere.
     pub http: Option<HttpConfig>,
+    /// TLS; `None`: there is none.
+    pub tls: Option<TlsConfig>,
     /// How users are let in.
     pub authentication: Authentication,
     /// Most connections at once.
@@ -64,6 +67,7 @@ impl Default for ServerConfig {
         ServerConfig {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             http: None,
+            tls: None,
             authentication: Authentication { method: Auth::Trust, trust_remote: false },
             connections_max: 500,
             connections_per_address_max: 500,
@@ -108,6 +112,9 @@ pub enum ServeError {
     /// Health checks and metrics can't be answered.
     #[error(transparent)]
     Http(#[from] HttpError),
+    /// TLS can't be had: its certificate or key.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
 }
 
 /// How far the server is on its way.
@@ -129,6 +136,7 @@ pub(crate) struct Shared {
     pub(crate) limiter: Limiter,
     pub(crate) admission: Arc<Admission>,
     pub(crate) metrics: Metrics,
+    pub(crate) tls: Option<Arc<Tls>>,
 }
 
 /// A server that has its address and does not serve yet.
@@ -138,6 +146,7 @@ pub struct Server {
     listener: std::net::TcpListener,
     address: SocketAddr,
     http: Option<Http>,
+    tls: Option<Arc<Tls>>,
 }
 
 impl Server {
@@ -146,7 +155,9 @@ impl Server {
     /// # Errors
     /// * [`ServeError::Listen`]: it is taken, or not ours.
     /// * [`ServeError::Http`]: the same of the one for HTTP, or there is no token where one has to be.
+    /// * [`ServeError::Tls`]: certificate or key can't be used.
     pub fn bind(config: ServerConfig) -> Result<Server, ServeError> {
+        let tls = config.tls.clone().map(Tls::load).transpose()?.map(Arc::new);
         let listen = config.listen;
         let bind = || {
             let listener = std::net::TcpListener::bind(listen)?;
@@ -156,7 +167,7 @@ impl Server {
         };
         let (listener, address) = bind().map_err(|error| ServeError::Listen { listen, error })?;
         let http = config.http.as_ref().map(Http::bind).transpose()?;
-        Ok(Server { config, listener, address, http })
+        Ok(Server { config, listener, address, http, tls })
     }
 
     /// Where it listens.
@@ -174,7 +185,7 @@ impl Server {
     /// # Errors
     /// [`ServeError::Listen`]: the socket can't be used by the runtime.
     pub async fn run(self, engine: Arc<Engine>, shutdown: impl Future<Output = ()>) -> Result<(), ServeError> {
-        let Server { config, listener, address, http } = self;
+        let Server { config, listener, address, http, tls } = self;
         let listener =
             TcpListener::from_std(listener).map_err(|error| ServeError::Listen { listen: address, error })?;
         let admission = Admission::new(config.connections_max, config.connections_per_address_max);
@@ -182,9 +193,13 @@ impl Server {
         let shutdown_timeout = config.shutdown_timeout;
         let metrics = Metrics::default();
         let registry = Arc::default();
-        let shared = Arc::new(Shared { engine, config, registry, limiter, admission: Arc::clone(&admission), metrics });
+        let seats = Arc::clone(&admission);
+        let shared = Arc::new(Shared { engine, config, registry, limiter, admission: seats, metrics, tls });
         let (phase, watched) = watch::channel(Phase::Serving);
         let http = http.map(|http| tokio::spawn(http.run(Arc::clone(&shared), watched.clone())));
+        // Aborted when it is dropped.
+        let mut renewal = JoinSet::new();
+        renewal.spawn(tls::renew(Arc::clone(&shared)));
         let mut connections = JoinSet::new();
         let mut shutdown = std::pin::pin!(shutdown);
         loop {
