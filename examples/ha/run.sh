@@ -108,7 +108,8 @@ pg start
 password=$(python3 -c 'import secrets; print(secrets.token_hex(16))')
 as_postgres "$pg_bin/psql" -h "$work/pg" -U postgres -v ON_ERROR_STOP=1 -q postgres <<SQL
 CREATE ROLE dataglot LOGIN PASSWORD '$password';
-CREATE DATABASE dataglot OWNER dataglot;
+CREATE DATABASE dataglot OWNER dataglot ENCODING 'UTF8' TEMPLATE template0;
+REVOKE ALL ON DATABASE dataglot FROM PUBLIC;
 SQL
 (umask 077 && printf '*:*:dataglot:dataglot:%s\n' "$password" >"$work/passfile")
 (umask 077 && "$DATAGLOT" version >/dev/null && python3 -c 'import secrets; print(secrets.token_hex(32))' >"$work/secret.key")

@@ -1,6 +1,6 @@
 //! `docs/cli.md` names what there is.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
 
 mod support;
 
