@@ -170,6 +170,18 @@ pub(crate) struct SettingArguments {
     /// A file with the token that those requests have to bring, mode 0600; required off loopback
     #[arg(long, value_name = "FILE")]
     http_token_file: Option<String>,
+    /// Encrypted connections: off, allow or require; with a certificate, allow [default: off]
+    #[arg(long, value_name = "MODE")]
+    tls: Option<String>,
+    /// The server's certificate and those between it and a CA, in PEM
+    #[arg(long, value_name = "FILE")]
+    tls_cert: Option<String>,
+    /// The key of the certificate, in PEM, mode 0600
+    #[arg(long, value_name = "FILE")]
+    tls_key: Option<String>,
+    /// The CAs of clients' certificates, in PEM; with it, clients are asked for one
+    #[arg(long, value_name = "FILE")]
+    tls_client_ca: Option<String>,
     /// How clients prove who they are: trust [default: trust]
     #[arg(long, value_name = "MODE")]
     auth: Option<String>,
@@ -234,6 +246,10 @@ impl SettingArguments {
             listen,
             http,
             http_token_file,
+            tls,
+            tls_cert,
+            tls_key,
+            tls_client_ca,
             auth,
             allow_remote_trust,
             admin,
@@ -261,6 +277,10 @@ impl SettingArguments {
             .with(Setting::Listen, listen.clone())
             .with(Setting::Http, http.clone())
             .with(Setting::HttpTokenFile, http_token_file.clone())
+            .with(Setting::Tls, tls.clone())
+            .with(Setting::TlsCert, tls_cert.clone())
+            .with(Setting::TlsKey, tls_key.clone())
+            .with(Setting::TlsClientCa, tls_client_ca.clone())
             .with(Setting::Auth, auth.clone())
             .with(Setting::AllowRemoteTrust, allow_remote_trust.clone())
             .with(Setting::Admin, admin.clone())

@@ -5,7 +5,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use dataglot_model::{Problem, Report};
-use dataglot_server::ServeError;
+use dataglot_server::{ServeError, TlsError};
 use dataglot_server::config::ConfigError;
 use dataglot_server::keyfile::KeyFileError;
 use dataglot_session::OpenError;
@@ -172,7 +172,18 @@ impl From<Report> for Failure {
 
 impl From<ServeError> for Failure {
     fn from(error: ServeError) -> Self {
-        Self::new(Exit::Listen, error.to_string(), None)
+        match error {
+            ServeError::Tls(error) => error.into(),
+            error @ (ServeError::Listen { .. } | ServeError::Http(_)) => {
+                Self::new(Exit::Listen, error.to_string(), None)
+            }
+        }
+    }
+}
+
+impl From<TlsError> for Failure {
+    fn from(error: TlsError) -> Self {
+        Self::new(Exit::Usage, error.to_string(), None)
     }
 }
 

@@ -22,7 +22,7 @@ pub(crate) struct Started {
 
 /// Runs a server on the store at `location` until a signal ends it. `started` is called when it listens.
 ///
-/// The order is: store, key, address, first superuser. So a process that is refused by one of them has
+/// The order is: certificates, store, key, address, first superuser. So a process that is refused by one of them has
 /// changed nothing that a later one would have to undo.
 pub(crate) fn run(
     config: &Config,
@@ -32,6 +32,9 @@ pub(crate) fn run(
 ) -> Result<(), Failure> {
     install_panic_hook();
     let key = ring.primary_id();
+    if let Some(tls) = config.tls() {
+        tls.check()?;
+    }
     let store = store::open(location, &Opening::serve(config))?;
     let engine = Engine::open(store, ring, config.engine(), Arc::new(SystemClock), Arc::new(OsEntropy))?;
     let empty = engine.is_new()?;

@@ -88,6 +88,7 @@ impl From<&Config> for ServerConfig {
         ServerConfig {
             listen: config.listen,
             http: config.http.map(|listen| HttpConfig { listen, token_file: config.http_token_file.clone() }),
+            tls: config.tls(),
             authentication: Authentication { method: config.auth, trust_remote: config.allow_remote_trust },
             connections_max,
             connections_per_address_max: connections_max,

@@ -17,9 +17,13 @@ use crate::{logging, output, serving};
 const STORE_FILE: &str = "meta.redb";
 const KEY_FILE: &str = "secret.key";
 /// What this mode decides by itself, whatever the environment says.
-const FIXED: [Setting; 8] = [
+const FIXED: [Setting; 12] = [
     Setting::Store,
     Setting::Listen,
+    Setting::Tls,
+    Setting::TlsCert,
+    Setting::TlsKey,
+    Setting::TlsClientCa,
     Setting::Auth,
     Setting::AllowRemoteTrust,
     Setting::Admin,

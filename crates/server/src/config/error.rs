@@ -129,6 +129,17 @@ pub enum ConfigError {
         /// Where it was to listen.
         http: SocketAddr,
     },
+    /// A part of TLS is not there.
+    #[error("\"{setting}\" needs \"{needs}\"")]
+    #[diagnostic(help(
+        "TLS takes a certificate and its key: --tls-cert FILE --tls-key FILE; CAs of clients' certificates are optional."
+    ))]
+    TlsIncomplete {
+        /// The setting that is there.
+        setting: &'static str,
+        /// The one that is not.
+        needs: &'static str,
+    },
     /// A lease that runs out by itself.
     #[error("store_lease {lease} is less than twice store_poll_interval {poll}: it would run out between two looks")]
     ShortLease {

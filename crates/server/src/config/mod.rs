@@ -24,8 +24,9 @@ use dataglot_session::EngineConfig;
 pub use error::ConfigError;
 pub use setting::Setting;
 pub use source::{Environment, Flags, Origin};
-pub use value::{Auth, LogFormat, StoreLocation};
+pub use value::{Auth, LogFormat, StoreLocation, Tls};
 
+use crate::tls::{Mode as TlsMode, TlsConfig};
 use file::File;
 use source::Raw;
 
@@ -46,6 +47,14 @@ pub struct Config {
     pub http: Option<SocketAddr>,
     /// The file with the token that those who ask there have to bring.
     pub http_token_file: Option<PathBuf>,
+    /// Whether connections are encrypted.
+    pub tls: Tls,
+    /// The file with our certificate and those between it and a CA.
+    pub tls_cert: Option<PathBuf>,
+    /// The file with its key.
+    pub tls_key: Option<PathBuf>,
+    /// The file with the CAs of clients' certificates.
+    pub tls_client_ca: Option<PathBuf>,
     /// How clients prove who they are.
     pub auth: Auth,
     /// Whether `trust` may listen beyond loopback.
@@ -160,6 +169,8 @@ impl Config {
         let secret_key = l.get(Setting::SecretKey, |text| Ok(Sensitive::new(text.to_owned())))?;
         let secret_key_file = l.get(Setting::SecretKeyFile, value::path)?;
         l.get(Setting::SecretKeyCommand, |_| Err::<(), _>(value::Wanted::Later("a secret key from a command")))?;
+        let tls = l.get(Setting::Tls, value::tls)?;
+        let tls_cert = l.get(Setting::TlsCert, value::path)?;
         let store = l.raw.get(&Setting::Store);
         let shows_password =
             store.is_some_and(|s| matches!(s.origin, Origin::Flag(_)) && StoreLocation::holds_password(s.text.open()));
@@ -176,6 +187,10 @@ impl Config {
             listen: l.get(Setting::Listen, value::listen)?.unwrap_or(value::LISTEN_DEFAULT),
             http: l.get(Setting::Http, value::http)?.flatten(),
             http_token_file: l.get(Setting::HttpTokenFile, value::path)?,
+            tls: tls.unwrap_or(if tls_cert.is_some() { Tls::Allow } else { Tls::Off }),
+            tls_cert,
+            tls_key: l.get(Setting::TlsKey, value::path)?,
+            tls_client_ca: l.get(Setting::TlsClientCa, value::path)?,
             auth: l.get(Setting::Auth, value::auth)?.unwrap_or(Auth::Trust),
             allow_remote_trust: l.get(Setting::AllowRemoteTrust, value::boolean)?.unwrap_or(false),
             admin: l.get_or(Setting::Admin, value::ADMIN_DEFAULT, value::name)?,
@@ -213,6 +228,7 @@ impl Config {
     /// # Errors
     /// * [`ConfigError::RemoteTrust`]: `trust` beyond loopback without the setting that allows it.
     /// * [`ConfigError::HttpWithoutToken`]: metrics beyond loopback for everybody.
+    /// * [`ConfigError::TlsIncomplete`]: TLS without a certificate or its key.
     /// * [`ConfigError::ShortLease`]: it would run out between two looks at the store.
     pub fn check(&self) -> Result<(), ConfigError> {
         let Auth::Trust = self.auth;
@@ -223,6 +239,19 @@ impl Config {
             && self.http_token_file.is_none()
         {
             return Err(ConfigError::HttpWithoutToken { http });
+        }
+        let files = [
+            (Setting::TlsCert, &self.tls_cert, Setting::TlsKey, &self.tls_key),
+            (Setting::TlsKey, &self.tls_key, Setting::TlsCert, &self.tls_cert),
+            (Setting::TlsClientCa, &self.tls_client_ca, Setting::TlsCert, &self.tls_cert),
+        ];
+        for (setting, file, needs, needed) in files {
+            if file.is_some() && needed.is_none() {
+                return Err(ConfigError::TlsIncomplete { setting: setting.name(), needs: needs.name() });
+            }
+        }
+        if self.tls != Tls::Off && self.tls_cert.is_none() {
+            return Err(ConfigError::TlsIncomplete { setting: Setting::Tls.name(), needs: Setting::TlsCert.name() });
         }
         let (lease, poll) = (self.store_lease, self.store_poll_interval);
         if lease < poll * 2 {
@@ -238,6 +267,18 @@ impl Config {
     /// [`ConfigError::NoStore`]: no store is named.
     pub fn store(&self) -> Result<&StoreLocation, ConfigError> {
         self.store.as_ref().ok_or(ConfigError::NoStore)
+    }
+
+    /// How connections are encrypted; `None`: they are not.
+    pub fn tls(&self) -> Option<TlsConfig> {
+        let mode = match self.tls {
+            Tls::Off => return None,
+            Tls::Allow => TlsMode::Allow,
+            Tls::Require => TlsMode::Require,
+        };
+        let (certificate, key) = (self.tls_cert.clone()?, self.tls_key.clone()?);
+        let client_ca = self.tls_client_ca.clone();
+        Some(TlsConfig { mode, certificate, key, client_ca, poll_interval: value::TLS_POLL_DEFAULT })
     }
 
     /// Where the value of `setting` comes from.
@@ -282,6 +323,7 @@ impl Config {
 
     fn value_text(&self, setting: Setting) -> String {
         let set = |is_set| if is_set { "set" } else { "not set" }.to_owned();
+        let file = |path: &Option<PathBuf>| path.as_ref().map_or_else(|| set(false), |path| path.display().to_string());
         match setting {
             Setting::Store => self.store.as_ref().map_or_else(|| set(false), StoreLocation::to_string),
             Setting::StorePollInterval => value::duration_text(Some(self.store_poll_interval)),
@@ -289,9 +331,11 @@ impl Config {
             Setting::Node => self.node.clone(),
             Setting::Listen => self.listen.to_string(),
             Setting::Http => self.http.map_or_else(|| set(false), |address| address.to_string()),
-            Setting::HttpTokenFile => {
-                self.http_token_file.as_ref().map_or_else(|| set(false), |path| path.display().to_string())
-            }
+            Setting::HttpTokenFile => file(&self.http_token_file),
+            Setting::Tls => self.tls.as_str().to_owned(),
+            Setting::TlsCert => file(&self.tls_cert),
+            Setting::TlsKey => file(&self.tls_key),
+            Setting::TlsClientCa => file(&self.tls_client_ca),
             Setting::Auth => self.auth.as_str().to_owned(),
             Setting::AllowRemoteTrust => value::boolean_text(self.allow_remote_trust),
             Setting::Admin => self.admin.as_str().to_owned(),

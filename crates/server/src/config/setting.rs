@@ -11,6 +11,10 @@ pub enum Setting {
     Listen,
     Http,
     HttpTokenFile,
+    Tls,
+    TlsCert,
+    TlsKey,
+    TlsClientCa,
     Auth,
     AllowRemoteTrust,
     Admin,
@@ -46,7 +50,7 @@ pub(super) enum Place {
 
 impl Setting {
     /// All of them, in the order in which they are shown.
-    pub const ALL: [Setting; 25] = [
+    pub const ALL: [Setting; 29] = [
         Setting::Store,
         Setting::StorePollInterval,
         Setting::StoreLease,
@@ -54,6 +58,10 @@ impl Setting {
         Setting::Listen,
         Setting::Http,
         Setting::HttpTokenFile,
+        Setting::Tls,
+        Setting::TlsCert,
+        Setting::TlsKey,
+        Setting::TlsClientCa,
         Setting::Auth,
         Setting::AllowRemoteTrust,
         Setting::Admin,
@@ -84,6 +92,10 @@ impl Setting {
             Setting::Listen => "listen",
             Setting::Http => "http",
             Setting::HttpTokenFile => "http_token_file",
+            Setting::Tls => "tls",
+            Setting::TlsCert => "tls_cert",
+            Setting::TlsKey => "tls_key",
+            Setting::TlsClientCa => "tls_client_ca",
             Setting::Auth => "auth",
             Setting::AllowRemoteTrust => "allow_remote_trust",
             Setting::Admin => "admin",
@@ -140,6 +152,10 @@ impl Setting {
             | Setting::Listen
             | Setting::Http
             | Setting::HttpTokenFile
+            | Setting::Tls
+            | Setting::TlsCert
+            | Setting::TlsKey
+            | Setting::TlsClientCa
             | Setting::Auth
             | Setting::AllowRemoteTrust
             | Setting::Admin

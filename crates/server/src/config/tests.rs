@@ -57,7 +57,7 @@ fn the_strongest_source_wins() {
 /// A value that differs from the default, for every setting, by every source that may have it.
 #[test]
 fn every_setting_comes_from_every_source() {
-    let samples: [(Setting, &str, &str); 23] = [
+    let samples: [(Setting, &str, &str); 27] = [
         (Setting::Store, "path=/x/y", "path=/x/y"),
         (Setting::StorePollInterval, "250", "250ms"),
         (Setting::StoreLease, "2min", "2min"),
@@ -65,6 +65,10 @@ fn every_setting_comes_from_every_source() {
         (Setting::Listen, "[::1]:5", "[::1]:5"),
         (Setting::Http, "localhost:6", "127.0.0.1:6"),
         (Setting::HttpTokenFile, "/t", "/t"),
+        (Setting::Tls, "require", "require"),
+        (Setting::TlsCert, "/c", "/c"),
+        (Setting::TlsKey, "/k", "/k"),
+        (Setting::TlsClientCa, "/ca", "/ca"),
         (Setting::Auth, "trust", "trust"),
         (Setting::AllowRemoteTrust, "true", "true"),
         (Setting::Admin, "root", "root"),
@@ -217,6 +221,34 @@ fn l_05_metrics_stay_on_loopback_without_a_token() {
         assert!(check(remote, &token).is_ok(), "{remote}");
     }
     refused("http = \"on\"", &["\"http\" takes off, or an address and a port"]);
+}
+
+#[test]
+fn tls_takes_a_certificate_and_its_key() {
+    let (cert, key, ca) = ((Setting::TlsCert, "/c"), (Setting::TlsKey, "/k"), (Setting::TlsClientCa, "/ca"));
+    let loaded = |settings: &[(Setting, &str)]| load(settings, &[], None).unwrap();
+    for (settings, expected) in [
+        (&[cert][..], "\"tls_cert\" needs \"tls_key\""),
+        (&[key], "\"tls_key\" needs \"tls_cert\""),
+        (&[ca], "\"tls_client_ca\" needs \"tls_cert\""),
+        (&[(Setting::Tls, "allow")], "\"tls\" needs \"tls_cert\""),
+        (&[(Setting::Tls, "require"), key], "\"tls_key\" needs \"tls_cert\""),
+        (&[(Setting::Tls, "off"), cert], "\"tls_cert\" needs \"tls_key\""),
+    ] {
+        assert_eq!(loaded(settings).check().unwrap_err().to_string(), expected);
+    }
+    for (settings, mode) in [
+        (&[][..], None),
+        (&[cert, key], Some(TlsMode::Allow)),
+        (&[cert, key, ca, (Setting::Tls, "allow")], Some(TlsMode::Allow)),
+        (&[cert, key, (Setting::Tls, "require")], Some(TlsMode::Require)),
+        (&[cert, key, (Setting::Tls, "off")], None),
+    ] {
+        let config = loaded(settings);
+        config.check().unwrap();
+        assert_eq!(config.tls().map(|tls| tls.mode), mode);
+    }
+    refused("tls = \"prefer\"", &["\"tls\" takes off, allow or require"]);
 }
 
 /// In every form in which a connection string may come, and nothing that is printed shows its password.

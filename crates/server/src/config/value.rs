@@ -15,6 +15,7 @@ use super::source::{Origin, Raw};
 pub(super) const LISTEN_DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7432);
 pub(super) const SHUTDOWN_DEFAULT: Duration = Duration::from_secs(10);
 pub(super) const ADMIN_DEFAULT: &str = "admin";
+pub(super) const TLS_POLL_DEFAULT: Duration = Duration::from_secs(10);
 pub(super) const POLL_DEFAULT: Duration = Duration::from_secs(1);
 /// Longest name of a node, in bytes. PostgreSQL cuts an application_name at 63, and it is a part of one.
 const NODE_BYTES_MAX: usize = 48;
@@ -99,6 +100,28 @@ impl Auth {
     }
 }
 
+/// Whether connections are encrypted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tls {
+    /// They can't be.
+    Off,
+    /// If the client asks.
+    Allow,
+    /// Always.
+    Require,
+}
+
+impl Tls {
+    /// As in the file.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Tls::Off => "off",
+            Tls::Allow => "allow",
+            Tls::Require => "require",
+        }
+    }
+}
+
 /// The form of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
@@ -159,6 +182,15 @@ pub(super) fn auth(text: &str) -> Result<Auth, Wanted> {
         "jwt" | "oauth" => Err(Wanted::Later("login by token")),
         "ldap" => Err(Wanted::Later("login by LDAP")),
         _ => Err("trust".into()),
+    }
+}
+
+pub(super) fn tls(text: &str) -> Result<Tls, Wanted> {
+    match text {
+        "off" => Ok(Tls::Off),
+        "allow" => Ok(Tls::Allow),
+        "require" => Ok(Tls::Require),
+        _ => Err("off, allow or require".into()),
     }
 }
 

@@ -55,6 +55,16 @@ pub struct TlsConfig {
     pub poll_interval: Duration,
 }
 
+impl TlsConfig {
+    /// Whether the files can be used.
+    ///
+    /// # Errors
+    /// [`TlsError`]: one of them can't.
+    pub fn check(&self) -> Result<(), TlsError> {
+        Served::read(self).map(drop)
+    }
+}
+
 /// What is known of the way to a peer.
 #[derive(Debug, Default)]
 pub(crate) struct Security {
