@@ -53,7 +53,7 @@ pub(crate) fn run(
             store = store::place(location),
             node = config.node,
             new,
-            auth = config.auth.as_str(),
+            auth = %config.auth,
             key = key.map(|k| k.to_string()),
             "listening"
         );

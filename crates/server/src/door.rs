@@ -12,7 +12,7 @@ use dataglot_session::{Session, TransactionStatus};
 use pgwire::messages::startup::{Authentication as Answer, BackendKeyData, NegotiateProtocolVersion, SecretKey};
 
 use crate::admission::Place;
-use crate::auth::authenticate;
+use crate::auth::{Origin, authenticate};
 use crate::cancel::{Key, Registration};
 use crate::link::{Gone, Link};
 use crate::refusal::Refusal;
@@ -94,7 +94,8 @@ pub(crate) async fn enter(link: &mut Link, peer: SocketAddr, place: &Place, shar
     if !link.security().tls && (required || !(link.is_private() || unsafely)) {
         return Err(Refusal::Unencrypted.into());
     }
-    let principal = authenticate(&shared.config.authentication, &startup, address)?;
+    let origin = Origin { peer: address, local: link.local_address(), tls: link.security().tls };
+    let principal = authenticate(&shared.config.authentication, &startup, &origin)?;
     let Startup { minor, negotiate, parameters, user, database: _ } = startup;
     let registration = shared.registry.reserve();
     let span = tracing::Span::current();

@@ -5,6 +5,7 @@
 //! credential.
 
 use std::io;
+use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -82,6 +83,7 @@ pub(crate) struct Link {
     stream: Stream,
     security: Security,
     is_loopback: bool,
+    local: Option<IpAddr>,
     write_timeout: Duration,
     /// What has come and is not used yet.
     pub(crate) input: BytesMut,
@@ -93,10 +95,12 @@ impl Link {
     /// Takes the socket over. Its buffers hold nothing, and take no memory yet.
     pub(crate) fn new(stream: TcpStream, write_timeout: Duration, out_bytes_max: usize) -> Self {
         let is_loopback = stream.peer_addr().is_ok_and(|peer| peer.ip().to_canonical().is_loopback());
+        let local = stream.local_addr().ok().map(|address| address.ip());
         Link {
             stream: Stream::Plain(stream),
             security: Security::default(),
             is_loopback,
+            local,
             write_timeout,
             input: BytesMut::new(),
             out: Outbox::new(out_bytes_max),
@@ -106,6 +110,11 @@ impl Link {
     /// What is known of the way to the peer.
     pub(crate) fn security(&self) -> &Security {
         &self.security
+    }
+
+    /// Our address, that the peer connected to.
+    pub(crate) fn local_address(&self) -> Option<IpAddr> {
+        self.local
     }
 
     /// Whether a credential may travel on it: in TLS, or without leaving this machine.

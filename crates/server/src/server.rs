@@ -16,9 +16,9 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::admission::Admission;
-use crate::auth::Authentication;
+use crate::auth::{Authentication, Hba, Method};
 use crate::cancel::{Limiter, Registry};
-use crate::config::{Auth, Config};
+use crate::config::Config;
 use crate::connection;
 use crate::http::{Http, HttpConfig, HttpError};
 use crate::metrics::Metrics;
@@ -68,7 +68,7 @@ impl Default for ServerConfig {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             http: None,
             tls: None,
-            authentication: Authentication { method: Auth::Trust, trust_remote: false },
+            authentication: Authentication { hba: Hba::one(Method::Trust), trust_remote: false },
             connections_max: 500,
             connections_per_address_max: 500,
             cancels_per_second_max: 10,
@@ -89,7 +89,7 @@ impl From<&Config> for ServerConfig {
             listen: config.listen,
             http: config.http.map(|listen| HttpConfig { listen, token_file: config.http_token_file.clone() }),
             tls: config.tls(),
-            authentication: Authentication { method: config.auth, trust_remote: config.allow_remote_trust },
+            authentication: Authentication { hba: config.auth.clone(), trust_remote: config.allow_remote_trust },
             connections_max,
             connections_per_address_max: connections_max,
             shutdown_timeout: config.shutdown_timeout,

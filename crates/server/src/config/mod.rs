@@ -24,8 +24,9 @@ use dataglot_session::EngineConfig;
 pub use error::ConfigError;
 pub use setting::Setting;
 pub use source::{Environment, Flags, Origin};
-pub use value::{Auth, LogFormat, StoreLocation, Tls};
+pub use value::{LogFormat, StoreLocation, Tls};
 
+use crate::auth::{Hba, Method};
 use crate::tls::{Mode as TlsMode, TlsConfig};
 use file::File;
 use source::Raw;
@@ -56,7 +57,7 @@ pub struct Config {
     /// The file with the CAs of clients' certificates.
     pub tls_client_ca: Option<PathBuf>,
     /// How clients prove who they are.
-    pub auth: Auth,
+    pub auth: Hba,
     /// Whether `trust` may listen beyond loopback.
     pub allow_remote_trust: bool,
     /// The superuser that is made in a new store.
@@ -191,7 +192,7 @@ impl Config {
             tls_cert,
             tls_key: l.get(Setting::TlsKey, value::path)?,
             tls_client_ca: l.get(Setting::TlsClientCa, value::path)?,
-            auth: l.get(Setting::Auth, value::auth)?.unwrap_or(Auth::Trust),
+            auth: l.get(Setting::Auth, value::auth)?.unwrap_or_else(|| Hba::one(Method::Trust)),
             allow_remote_trust: l.get(Setting::AllowRemoteTrust, value::boolean)?.unwrap_or(false),
             admin: l.get_or(Setting::Admin, value::ADMIN_DEFAULT, value::name)?,
             secret_key: match (secret_key, secret_key_file) {
@@ -231,8 +232,8 @@ impl Config {
     /// * [`ConfigError::TlsIncomplete`]: TLS without a certificate or its key.
     /// * [`ConfigError::ShortLease`]: it would run out between two looks at the store.
     pub fn check(&self) -> Result<(), ConfigError> {
-        let Auth::Trust = self.auth;
-        if !self.listen.ip().to_canonical().is_loopback() && !self.allow_remote_trust {
+        let trusts = self.auth.rules().iter().any(|r| r.method == Method::Trust && r.reaches_beyond_loopback());
+        if trusts && !self.listen.ip().to_canonical().is_loopback() && !self.allow_remote_trust {
             return Err(ConfigError::RemoteTrust { listen: self.listen });
         }
         if let Some(http) = self.http.filter(|http| !http.ip().to_canonical().is_loopback())
@@ -336,7 +337,7 @@ impl Config {
             Setting::TlsCert => file(&self.tls_cert),
             Setting::TlsKey => file(&self.tls_key),
             Setting::TlsClientCa => file(&self.tls_client_ca),
-            Setting::Auth => self.auth.as_str().to_owned(),
+            Setting::Auth => self.auth.to_string(),
             Setting::AllowRemoteTrust => value::boolean_text(self.allow_remote_trust),
             Setting::Admin => self.admin.as_str().to_owned(),
             Setting::SecretKey => set(matches!(self.secret_key, KeySource::Text(_))),

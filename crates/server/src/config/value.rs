@@ -11,6 +11,7 @@ use dataglot_store::{Dsn, DsnError};
 use super::error::ConfigError;
 use super::setting::Setting;
 use super::source::{Origin, Raw};
+use crate::auth::{Hba, Method};
 
 pub(super) const LISTEN_DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7432);
 pub(super) const SHUTDOWN_DEFAULT: Duration = Duration::from_secs(10);
@@ -80,22 +81,6 @@ impl fmt::Display for StoreLocation {
         match self {
             StoreLocation::Path(path) => write!(f, "path={}", path.display()),
             StoreLocation::Dsn(dsn) => write!(f, "dsn={}", dsn.location()),
-        }
-    }
-}
-
-/// How clients prove who they are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Auth {
-    /// They need not: the name is believed.
-    Trust,
-}
-
-impl Auth {
-    /// As in the file.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Auth::Trust => "trust",
         }
     }
 }
@@ -172,17 +157,14 @@ pub(super) fn http(text: &str) -> Result<Option<SocketAddr>, Wanted> {
     }
 }
 
-pub(super) fn auth(text: &str) -> Result<Auth, Wanted> {
-    match text {
-        "trust" => Ok(Auth::Trust),
-        "scram-sha-256" | "scram" => Err(Wanted::Later("login by password (scram-sha-256)")),
-        "password" => Err(Wanted::Later("login by clear-text password")),
-        "md5" => Err(Wanted::Later("login by md5 password")),
-        "cert" => Err(Wanted::Later("login by certificate")),
-        "jwt" | "oauth" => Err(Wanted::Later("login by token")),
-        "ldap" => Err(Wanted::Later("login by LDAP")),
-        _ => Err("trust".into()),
-    }
+/// One method for everybody.
+pub(super) fn auth(text: &str) -> Result<Hba, Wanted> {
+    Method::named(text).map(Hba::one).ok_or_else(|| Wanted::Form(methods()))
+}
+
+/// What a method may be.
+pub(super) fn methods() -> String {
+    Method::ALL.map(Method::as_str).join(", ")
 }
 
 pub(super) fn tls(text: &str) -> Result<Tls, Wanted> {

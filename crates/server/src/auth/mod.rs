@@ -3,20 +3,22 @@
 //! A principal is a proof. Only [`authenticate`] makes one, and a session is started from nothing
 //! else, so no error of any layer can leave a connection usable that was not let in.
 
-use std::net::IpAddr;
+mod hba;
 
 use dataglot_session::Login;
 
-use crate::config::Auth;
+pub(crate) use hba::Origin;
+pub use hba::{Address, Hba, Kind, Method, Names, Network, Rule};
+
 use crate::refusal::Refusal;
 use crate::startup::Startup;
 
 /// How users are let in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Authentication {
-    /// By what proof. Trust is for peers on loopback, unless `trust_remote` is set.
-    pub method: Auth,
-    /// Whether peers off loopback are trusted, too. Unsafe.
+    /// By what proof, and from where.
+    pub hba: Hba,
+    /// Whether peers off loopback are trusted, too, where the method is trust. Unsafe.
     pub trust_remote: bool,
 }
 
@@ -39,12 +41,12 @@ impl Principal {
 ///
 /// # Errors
 /// The peer is not to be trusted.
-pub(crate) fn authenticate(with: &Authentication, startup: &Startup, peer: IpAddr) -> Result<Principal, Refusal> {
-    match with.method {
-        Auth::Trust if peer.to_canonical().is_loopback() || with.trust_remote => {
+pub(crate) fn authenticate(with: &Authentication, startup: &Startup, origin: &Origin) -> Result<Principal, Refusal> {
+    match with.hba.find(origin, &startup.database, &startup.user).map(|rule| rule.method) {
+        Some(Method::Trust) if origin.peer.to_canonical().is_loopback() || with.trust_remote => {
             Ok(Principal { user: startup.user.clone(), database: startup.database.clone() })
         }
-        Auth::Trust => Err(Refusal::NotLocal),
+        Some(_) | None => Err(Refusal::NotLocal),
     }
 }
 
@@ -61,8 +63,9 @@ mod tests {
             database: "a".to_owned(),
             parameters: Vec::new(),
         };
-        let with = Authentication { method: Auth::Trust, trust_remote };
-        assert_eq!(authenticate(&with, &startup, peer.parse().unwrap()).is_ok(), expected);
+        let with = Authentication { hba: Hba::one(Method::Trust), trust_remote };
+        let origin = Origin { peer: peer.parse().unwrap(), local: None, tls: false };
+        assert_eq!(authenticate(&with, &startup, &origin).is_ok(), expected);
     }
 
     #[test]
