@@ -5,6 +5,7 @@
 mod support;
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::Command;
 use std::thread;
@@ -240,4 +241,31 @@ fn m_01_a_halted_history_waits_for_an_operator() {
     running.stop();
     let said = refused(&mut on(&database, directory.path(), &["accept-history", "--org", "a/b"]), 2);
     assert!(said.contains("--org"), "{said}");
+}
+
+/// Of two that start on an empty database with different keys, one wins and the other is refused.
+#[test]
+fn c037_two_keys_do_not_share_an_empty_database() {
+    let directory = tempdir();
+    for _ in 0..4 {
+        let database = database();
+        let ended = thread::scope(|scope| {
+            let start = |key| {
+                let mut command = serve_on(directory.path(), &store(&database), Some(key));
+                scope.spawn(move || {
+                    let mut child = command.spawn().unwrap();
+                    let mut line = String::new();
+                    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+                    let listens = line.starts_with("listening on ");
+                    if listens {
+                        child.kill().unwrap();
+                    }
+                    (listens, child.wait().unwrap().code())
+                })
+            };
+            [KEY, OTHER_KEY].map(start).map(|started| started.join().unwrap())
+        });
+        assert_eq!(ended.iter().filter(|(listens, _)| *listens).count(), 1, "{ended:?}");
+        assert!(ended.contains(&(false, Some(4))), "{ended:?}");
+    }
 }

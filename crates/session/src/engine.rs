@@ -306,7 +306,11 @@ fn check_key(store: &dyn MetaStore, ring: &KeyRing, entropy: &dyn Entropy) -> Re
         Some(canary) => Ok(vault::check_canary(ring, store_id, &canary)?),
         None if ring.is_empty() => Ok(()),
         None if holds_secrets(store)? => Err(OpenError::NoCanary),
-        None => Ok(store.meta_put(CANARY_KEY, &vault::make_canary(ring, store_id, entropy)?)?),
+        None => {
+            // Of two that start with different keys at the same moment, one is refused.
+            let canary = store.meta_init(CANARY_KEY, &vault::make_canary(ring, store_id, entropy)?)?;
+            Ok(vault::check_canary(ring, store_id, &canary)?)
+        }
     }
 }
 
