@@ -10,7 +10,7 @@ use dataglot_pgtest::Database;
 use dataglot_server::{Server, ServerConfig};
 use dataglot_session::{Clock, Engine, EngineConfig, OsEntropy};
 use dataglot_store::fault::SharedStore;
-use dataglot_store::{ChangeEntry, HubLimits, ImageSink, MetaStore, Table, record};
+use dataglot_store::{ChangeEntry, ImageSink, MetaStore, Table, record};
 use dataglot_vault::{Entropy, EntropyError, KeyRing};
 
 use crate::backend::{Backend, Place};
@@ -52,7 +52,6 @@ pub struct Rig {
     shared: Option<Arc<SharedStore>>,
     /// Whether there may be more than one.
     several: bool,
-    lease: Duration,
     clock: Arc<TestClock>,
     nodes: Vec<Option<Node>>,
 }
@@ -98,9 +97,8 @@ impl Rig {
     }
 
     fn over(place: Place) -> Rig {
-        let lease = HubLimits::default().lease;
         let clock = Arc::new(TestClock(AtomicI64::new(0)));
-        Rig { place, shared: None, several: false, lease, clock, nodes: Vec::new() }
+        Rig { place, shared: None, several: false, clock, nodes: Vec::new() }
     }
 
     /// One more coordinator; its number.
@@ -112,11 +110,6 @@ impl Rig {
         let node = self.open(number)?;
         self.nodes.push(Some(node));
         Ok(number)
-    }
-
-    /// How long the coordinators that start from now on decide on rights without contact to the store.
-    pub fn set_lease(&mut self, lease: Duration) {
-        self.lease = lease;
     }
 
     fn open(&self, number: usize) -> RunResult<Node> {
@@ -131,8 +124,7 @@ impl Rig {
         let entropy: Arc<dyn Entropy> =
             if self.several { Arc::new(OsEntropy) } else { Arc::new(TestEntropy(AtomicU8::new(0))) };
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-        let config =
-            EngineConfig { hub: HubLimits { lease: self.lease, ..HubLimits::default() }, ..EngineConfig::default() };
+        let config = EngineConfig::default();
         let clock = Arc::clone(&self.clock) as Arc<dyn Clock>;
         let engine = Engine::open(Arc::clone(&store), KeyRing::parse(TEST_KEY)?, config, clock, entropy)?;
         if engine.is_new()? {
