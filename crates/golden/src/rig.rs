@@ -78,7 +78,7 @@ impl Rig {
         Ok(rig)
     }
 
-    /// So many coordinators over one new store. A store that only one process can open is shared inside
+    /// So many coordinators over one new store, all started at the same time. A store that only one process can open is shared inside
     /// this one, so that each coordinator believes the others to be elsewhere.
     ///
     /// # Errors
@@ -90,8 +90,18 @@ impl Rig {
             Place::Memory(_) | Place::Redb(_) => Some(SharedStore::new(rig.place.open("")?)),
             Place::Postgres(_) => None,
         };
-        for _ in 0..count {
-            rig.add_node()?;
+        let opened: Vec<RunResult<Node>> = std::thread::scope(|scope| {
+            let openers: Vec<_> = (0..count)
+                .map(|number| {
+                    let rig = &rig;
+                    scope.spawn(move || rig.open(number))
+                })
+                .collect();
+            let lost = |_| Err("a coordinator's start panicked".into());
+            openers.into_iter().map(|opener| opener.join().unwrap_or_else(lost)).collect()
+        });
+        for node in opened {
+            rig.nodes.push(Some(node?));
         }
         Ok(rig)
     }

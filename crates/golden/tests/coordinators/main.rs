@@ -219,6 +219,8 @@ fn c101_every_attribute_arrives() {
 fn c103_a_fresh_coordinator_knows_everything() {
     on_every_backend(2, |rig| {
         let mut clients = admins(rig, 2);
+        let first = rows_of(&ok(&mut clients[1], "SHOW CHANGES SINCE 0"));
+        assert_eq!(first.len(), 1, "one of them made the first org: {first:?}");
         for i in 0..20 {
             ok(&mut clients[i % 2], &format!("CREATE CATALOG c{i} USING mock"));
         }
