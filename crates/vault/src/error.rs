@@ -50,6 +50,9 @@ pub enum VaultError {
     /// The empty password has no verifier: it never logs in.
     #[error("empty string is not a valid password")]
     EmptyPassword,
+    /// No method hashes so long a password.
+    #[error("password is too long")]
+    PasswordTooLong,
     /// An iteration count outside of what is accepted.
     #[error("SCRAM iteration count {iterations} is outside the valid range ({least} .. {most})")]
     Iterations {
@@ -83,9 +86,10 @@ impl Problem for VaultError {
                 SqlState::SystemError
             }
             VaultError::Damaged | VaultError::UnknownForm | VaultError::NoDataKey { .. } => SqlState::DataCorrupted,
-            VaultError::KeyForm { .. } | VaultError::EmptyPassword | VaultError::Iterations { .. } => {
-                SqlState::InvalidParameterValue
-            }
+            VaultError::KeyForm { .. }
+            | VaultError::EmptyPassword
+            | VaultError::PasswordTooLong
+            | VaultError::Iterations { .. } => SqlState::InvalidParameterValue,
             VaultError::ValueTooLong { .. } => SqlState::ProgramLimitExceeded,
         }
     }
@@ -107,6 +111,7 @@ impl Problem for VaultError {
             }
             VaultError::ValueTooLong { .. }
             | VaultError::EmptyPassword
+            | VaultError::PasswordTooLong
             | VaultError::Iterations { .. }
             | VaultError::Entropy(_) => return None,
         };

@@ -11,12 +11,14 @@
 //! Deliberately absent: I/O (key files are read by `server`), a random number generator of its own, and
 //! any choice of algorithm by configuration.
 
+pub mod argon2;
 mod canary;
 mod data_key;
 mod entropy;
 mod envelope;
 mod error;
 mod key;
+pub mod md5;
 pub mod scram;
 
 pub use canary::{check_canary, make_canary};

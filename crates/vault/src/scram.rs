@@ -72,6 +72,13 @@ impl Verifier {
         Some(Verifier { iterations, salt, stored_key: key(stored)?, server_key: key(server)? })
     }
 
+    /// Whether it was made from `password`. Takes as long as making one; the comparison takes the same time
+    /// whatever differs.
+    pub fn is_of(&self, password: &Sensitive) -> bool {
+        let found = Verifier::derive(password, &self.salt, self.iterations);
+        bool::from(found.stored_key.ct_eq(&self.stored_key) & found.server_key.ct_eq(&self.server_key))
+    }
+
     fn derive(password: &Sensitive, salt: &[u8], iterations: u32) -> Self {
         let prepared = prepare(password);
         let mut salted = Zeroizing::new([0u8; KEY_BYTES]);
@@ -107,7 +114,7 @@ fn mac(key: &[u8], message: &[u8]) -> [u8; KEY_BYTES] {
 
 /// SASLprep (RFC 4013); what it prohibits, and what it leaves nothing of, is used as it stands, as
 /// PostgreSQL does.
-fn prepare(password: &Sensitive) -> Zeroizing<String> {
+pub(crate) fn prepare(password: &Sensitive) -> Zeroizing<String> {
     let raw = password.open();
     Zeroizing::new(match stringprep::saslprep(raw) {
         Ok(prepared) if !prepared.is_empty() => prepared.into_owned(),
@@ -153,11 +160,7 @@ pub fn looks_like_md5(text: &str) -> bool {
 /// Whether `verifier` was made from `password`. Takes as long as making one; the comparison takes the
 /// same time whatever differs. `false` for what is no verifier.
 pub fn matches(password: &Sensitive, verifier: &str) -> bool {
-    let Some(wanted) = Verifier::parse(verifier) else {
-        return false;
-    };
-    let found = Verifier::derive(password, &wanted.salt, wanted.iterations);
-    bool::from(found.stored_key.ct_eq(&wanted.stored_key) & found.server_key.ct_eq(&wanted.server_key))
+    Verifier::parse(verifier).is_some_and(|wanted| wanted.is_of(password))
 }
 
 #[cfg(test)]
