@@ -9,6 +9,7 @@ use dataglot_store::{Submission, SubmitError};
 
 use crate::audit::{Audited, Fate};
 use crate::compiler::{Answer, Direct, OrgRequest, Refusal, Request, Step, StepRef, plan_step_into};
+use crate::credentials::sets_password_of;
 use crate::error::SessionError;
 use crate::fresh::Look;
 use crate::pipeline::{Outcome, Way};
@@ -58,8 +59,11 @@ impl Session {
         let image = transaction.look_at(&newest).clone();
         let actor = self.actor(&image)?;
         let engine = Arc::clone(&self.engine);
+        let kind = self.password_kind();
+        let own = sets_password_of(&command, &actor);
         let SealedCommand { command, has_credential, password } =
-            self.interruptible(seal::seal(&engine, &image, &actor, command)).await?;
+            self.interruptible(seal::seal(&engine, &image, &actor, kind, command)).await?;
+        self.note_own_password(&image, own);
         let step = StepRef { command: &command, password: password.as_ref() };
         // The transaction's image is changed in place, so nobody else may hold it. If the statement is
         // refused the image is lost, and nobody asks for it: the transaction has failed.
@@ -103,7 +107,10 @@ impl Session {
             let again = command.take().ok_or_else(|| SessionError::bug("no command"))?;
             let keep = (carries_credential(&again) && attempt < SEAL_ATTEMPTS_MAX).then(|| again.clone());
             let engine = Arc::clone(&self.engine);
-            let sealed = self.interruptible(seal::seal(&engine, &newest.0, &actor, again)).await;
+            let kind = self.password_kind();
+            let own = sets_password_of(&again, &actor);
+            self.note_own_password(&newest.0, own);
+            let sealed = self.interruptible(seal::seal(&engine, &newest.0, &actor, kind, again)).await;
             let SealedCommand { command: sealed, password, .. } = match (sealed, keep.as_ref()) {
                 (Ok(sealed), _) => sealed,
                 // Refused on an image that may be older than the store: that is no decision.
@@ -190,7 +197,8 @@ impl Session {
         let newest = self.newest().await?;
         let actor = self.actor(&newest.0)?;
         let engine = Arc::clone(&self.engine);
-        let command = self.interruptible(seal::seal_org(&engine, &newest.0, &actor, command)).await?;
+        let kind = self.password_kind();
+        let command = self.interruptible(seal::seal_org(&engine, &newest.0, &actor, kind, command)).await?;
         drop(newest);
         let sql = Arc::clone(&statement.sql);
         let request = Request::Org(Box::new(OrgRequest { actor, now, command, sql }));
@@ -242,6 +250,7 @@ impl Session {
             Ok(done) => {
                 let seq = done.seq.map(|s| s.0);
                 tracing::debug!(org = self.org.as_str(), seq, pid = self.pid(), "committed");
+                self.keep_own_password(done.seq).await;
                 // Without a number it changed nothing: what it was decided on is published by now.
                 match done.seq {
                     Some(seq) => self.see(seq),

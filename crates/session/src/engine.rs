@@ -17,6 +17,7 @@ use tokio::sync::Semaphore;
 
 use crate::clock::Clock;
 use crate::compiler::{OrgState, Planner};
+use crate::credentials::{Mock, MockError};
 use crate::error::SessionError;
 use crate::login::Absent;
 use crate::seal;
@@ -43,6 +44,8 @@ pub struct EngineConfig {
     pub idle_in_transaction_timeout: Option<Duration>,
     /// How long a statement waits for `min_version`.
     pub version_wait: Duration,
+    /// Whether md5 verifiers that are brought along may be stored.
+    pub accept_md5: bool,
     /// What every session is told at its start.
     pub welcome: Vec<Notice>,
 }
@@ -57,6 +60,7 @@ impl Default for EngineConfig {
             statement_timeout: None,
             idle_in_transaction_timeout: None,
             version_wait: Duration::from_secs(5),
+            accept_md5: false,
             welcome: Vec::new(),
         }
     }
@@ -112,6 +116,7 @@ pub struct Engine {
     hashing: Semaphore,
     connections: Mutex<BTreeMap<(OrgName, ObjectId), u32>>,
     absent: Absent,
+    mock: Mock,
 }
 
 impl Engine {
@@ -129,6 +134,10 @@ impl Engine {
     ) -> Result<Arc<Engine>, OpenError> {
         check_key(store.as_ref(), &ring, entropy.as_ref())?;
         let shared = store.facts().shared;
+        let mock = Mock::load(store.as_ref(), entropy.as_ref()).map_err(|error| match error {
+            MockError::Store(error) => OpenError::Store(error),
+            MockError::Vault(error) => OpenError::Key(error),
+        })?;
         let hub = Hub::open(store, Planner { limits: config.limits.clone() }, config.hub.clone())?;
         let hashing = Semaphore::new(config.hashing_max.max(1));
         Ok(Arc::new(Engine {
@@ -141,6 +150,7 @@ impl Engine {
             hashing,
             connections: Mutex::default(),
             absent: Absent::default(),
+            mock,
         }))
     }
 
@@ -261,6 +271,18 @@ impl Engine {
     /// The orgs that were not there when a login asked for them.
     pub(crate) fn absent(&self) -> &Absent {
         &self.absent
+    }
+
+    /// What the answers to unknown users are made of.
+    pub(crate) fn mock(&self) -> &Mock {
+        &self.mock
+    }
+
+    /// Whether that role has more connections than `limit`.
+    pub(crate) fn is_over(&self, org: &OrgName, role: ObjectId, limit: i32) -> bool {
+        let Ok(limit) = u32::try_from(limit) else { return false };
+        let connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        connections.get(&(org.clone(), role)).is_some_and(|count| *count > limit)
     }
 
     /// One more connection of that role; `None`: it has `limit` already.

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use crate::access;
 use crate::compiler::OrgState;
+use crate::credentials::Proof;
 use crate::engine::Engine;
 use crate::error::SessionError;
 use crate::fresh::is_out_of_reach;
@@ -35,6 +36,8 @@ pub struct Login {
     pub client: String,
     /// The number that the session goes by.
     pub pid: i32,
+    /// What it has proved, if it was by a password.
+    pub proof: Option<Proof>,
 }
 
 /// Orgs that a shared store did not have, and when: a database of that name means the org `default`, and it

@@ -40,7 +40,8 @@ impl Session {
             Read::Explain(Explain { format, command }) => {
                 check_role_settings(&command)?;
                 let engine = Arc::clone(&self.engine);
-                let sealed = self.interruptible(seal::seal(&engine, &image, &actor, *command)).await?;
+                let kind = self.password_kind();
+                let sealed = self.interruptible(seal::seal(&engine, &image, &actor, kind, *command)).await?;
                 let step = StepRef { command: &sealed.command, password: sealed.password.as_ref() };
                 let (plan, _) = plan_step(&image, &actor, now, &step).map_err(|r| r.error)?;
                 let rows = show::explain::rows(format, &plan.mutations);

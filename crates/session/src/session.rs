@@ -11,11 +11,13 @@ use crate::announce::Announced;
 use crate::audit::Budget;
 use crate::cancel::CancelHandle;
 use crate::compiler::OrgState;
+use crate::credentials::{Proof, may_log_in, still_holds};
 use crate::engine::{Connection, Engine};
 use crate::error::SessionError;
 use crate::login::{Login, find_org};
 use crate::notify::Listener;
 use crate::prepared::Prepared;
+use crate::seal::PasswordKind;
 use crate::settings::{self, Settings, VERSION_TOKEN, parse_options};
 use crate::transaction::Transaction;
 
@@ -78,6 +80,10 @@ pub struct Session {
     org_id: u64,
     /// Who logged in; a role of the same name made later is another one.
     pub(crate) login_id: ObjectId,
+    /// The password that it came in by.
+    proof: Option<Proof>,
+    /// Its transaction gives its own user another password.
+    sets_own_password: bool,
     pid: i32,
     client: String,
     pub(crate) scoped: Scoped,
@@ -108,7 +114,7 @@ impl Session {
     }
 
     async fn try_start(engine: Arc<Engine>, login: Login) -> Result<Session, SessionError> {
-        let Login { user, database, parameters, client, pid } = login;
+        let Login { user, database, parameters, client, pid, mut proof } = login;
         // Not even the text tells an unknown org from an unknown user.
         let unknown = || {
             SessionError::new(SqlState::InvalidAuthorization, format!("role \"{}\" does not exist", printable(&user)))
@@ -127,6 +133,13 @@ impl Session {
             return Err(SessionError::new(SqlState::InvalidAuthorization, message)
                 .with_hint("A superuser can set another time with ALTER ROLE … VALID UNTIL."));
         }
+        // Between the proof and now it may have become another one's.
+        let holds = proof.as_mut().is_none_or(|proof| {
+            (proof.org_id, proof.role) == (image.head().org_id, id) && still_holds(&engine, image, &name, proof)
+        });
+        if !holds {
+            return Err(unknown());
+        }
         let connection = engine.connect(&org, id, role.def.connection_limit).ok_or_else(|| {
             SessionError::new(
                 SqlState::TooManyConnections,
@@ -143,6 +156,8 @@ impl Session {
             org,
             org_id,
             login_id: id,
+            proof,
+            sets_own_password: false,
             pid,
             client,
             scoped: Scoped { settings, identity: Identity { session: role, local: None } },
@@ -243,13 +258,59 @@ impl Session {
                 "terminating connection because its org was dropped",
             )));
         };
-        if state.0.role_by_id(self.login_id).is_none() {
-            return Err(self.end(SessionError::new(
-                SqlState::InvalidAuthorization,
-                "terminating connection because its role was dropped",
-            )));
+        match self.no_longer(&state.0) {
+            Some((code, why)) => {
+                Err(self.end(SessionError::new(code, format!("terminating connection because its role {why}"))))
+            }
+            None => Ok(state),
         }
-        Ok(state)
+    }
+
+    /// Why the user could not log in now as the session did; `None`: it could.
+    fn no_longer(&mut self, image: &Image) -> Option<(SqlState, &'static str)> {
+        let Some(name) = image.role_by_id(self.login_id) else {
+            return Some((SqlState::InvalidAuthorization, "was dropped"));
+        };
+        let role = image.role(&name)?;
+        if !role.def.login {
+            return Some((SqlState::InvalidAuthorization, "is no longer permitted to log in"));
+        }
+        if !may_log_in(&self.engine, role.def) {
+            return Some((SqlState::InvalidAuthorization, "has expired"));
+        }
+        let engine = Arc::clone(&self.engine);
+        if self.proof.as_mut().is_some_and(|proof| !still_holds(&engine, image, &name, proof)) {
+            return Some((SqlState::InvalidAuthorization, "has another password now"));
+        }
+        let is_over = self.engine.is_over(&self.org, self.login_id, role.def.connection_limit);
+        is_over.then_some((SqlState::TooManyConnections, "has too many connections"))
+    }
+
+    /// What a new password becomes.
+    pub(crate) fn password_kind(&self) -> PasswordKind {
+        PasswordKind::of_setting(self.scoped.settings.get("password_encryption").as_deref())
+    }
+
+    /// A statement gives the role `of` another password. Who changes its own stays.
+    pub(crate) fn note_own_password(&mut self, image: &Image, of: Option<Name>) {
+        if self.proof.is_some() && of.is_some() && of == image.role_by_id(self.login_id) {
+            self.sets_own_password = true;
+        }
+    }
+
+    /// The session's transaction was committed as `seq`. If its own password was changed by it, and by nobody
+    /// since, the session is one that came in by the new one.
+    pub(crate) async fn keep_own_password(&mut self, seq: Option<Seq>) {
+        if !std::mem::take(&mut self.sets_own_password) {
+            return;
+        }
+        if let Ok(Some(state)) = self.engine.image(&self.org).await
+            && Some(state.0.head().seq) == seq
+            && let Some(name) = state.0.role_by_id(self.login_id)
+            && let Some(proof) = &mut self.proof
+        {
+            proof.renew(&self.engine, &state.0, &name);
+        }
     }
 
     /// Nothing more is done in this session.

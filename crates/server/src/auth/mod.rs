@@ -32,7 +32,7 @@ pub(crate) struct Principal {
 impl Principal {
     /// What its session starts from.
     pub(crate) fn login(self, parameters: Vec<(String, String)>, client: String, pid: i32) -> Login {
-        Login { user: self.user, database: Some(self.database), parameters, client, pid }
+        Login { user: self.user, database: Some(self.database), parameters, client, pid, proof: None }
     }
 }
 

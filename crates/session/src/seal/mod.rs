@@ -9,6 +9,7 @@ mod password;
 mod secret;
 
 pub(crate) use detach::{Credential, attach, detach, detach_org};
+pub(crate) use password::PasswordKind;
 
 use std::sync::Arc;
 
@@ -37,6 +38,7 @@ pub(crate) async fn seal(
     engine: &Arc<Engine>,
     image: &Image,
     actor: &Actor,
+    kind: PasswordKind,
     command: Command<Sensitive>,
 ) -> Result<SealedCommand, SessionError> {
     let (mut command, credential) = detach(command);
@@ -50,7 +52,7 @@ pub(crate) async fn seal(
     let sealed = match (credential, renamed) {
         (Some(Credential::Secret(value)), _) => Some(secret::seal_value(engine, image, &command, &value)?),
         (Some(Credential::Password(text)), _) => {
-            let (sealed, seen) = password::seal(engine, text, password::present(image, actor, &command)).await?;
+            let (sealed, seen) = password::seal(engine, text, kind, password::present(image, actor, &command)).await?;
             password = seen;
             Some(sealed)
         }
@@ -71,6 +73,7 @@ pub(crate) async fn seal_org(
     engine: &Arc<Engine>,
     image: &Image,
     actor: &Actor,
+    kind: PasswordKind,
     command: OrgCommand<Sensitive>,
 ) -> Result<OrgCommand<Sealed>, SessionError> {
     let (mut command, credential) = detach_org(command);
@@ -80,14 +83,14 @@ pub(crate) async fn seal_org(
             OrgCommand::Create { name, .. } | OrgCommand::Drop { name, .. } => image.org_exists(name),
         };
         let present = if exists { password::Present::Unused } else { password::Present::None };
-        let (sealed, _) = password::seal(engine, text, present).await?;
+        let (sealed, _) = password::seal(engine, text, kind, present).await?;
         detach::attach_org(&mut command, sealed);
     }
     Ok(command)
 }
 
 /// The role that `ALTER ROLE` means.
-fn selected(role: &RoleSelector, actor: &Actor) -> Option<Name> {
+pub(crate) fn selected(role: &RoleSelector, actor: &Actor) -> Option<Name> {
     match role {
         RoleSelector::One(spec) => Some(match &spec.value {
             RoleSpec::Name(name) => name.clone(),
@@ -100,7 +103,7 @@ fn selected(role: &RoleSelector, actor: &Actor) -> Option<Name> {
 
 /// A verifier for the superuser of a new store.
 pub(crate) async fn verifier(engine: &Arc<Engine>, text: Sensitive) -> Result<Option<Arc<str>>, SessionError> {
-    Ok(match password::seal(engine, text, password::Present::None).await?.0 {
+    Ok(match password::seal(engine, text, PasswordKind::Scram, password::Present::None).await?.0 {
         Sealed::Verifier(verifier) => Some(verifier),
         Sealed::EmptyPassword | Sealed::Unchanged { .. } | Sealed::Envelope { .. } => None,
     })

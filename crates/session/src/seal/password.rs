@@ -5,11 +5,30 @@ use std::sync::Arc;
 use dataglot_model::command::{AlterRole, CreateRole, OnExisting};
 use dataglot_model::{Actor, Command, Name, Sealed, Sensitive, SqlState};
 use dataglot_planner::Image;
-use dataglot_vault::scram;
+use dataglot_vault::{argon2, scram};
 
 use crate::compiler::SeenPassword;
 use crate::engine::Engine;
 use crate::error::SessionError;
+
+/// What a password becomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PasswordKind {
+    /// A verifier that stock clients log in with, without telling the server the password.
+    Scram,
+    /// One for which the server has to be told the password.
+    Argon2id,
+}
+
+impl PasswordKind {
+    /// What the setting `password_encryption` says.
+    pub(crate) fn of_setting(value: Option<&str>) -> Self {
+        match value {
+            Some("argon2id") => PasswordKind::Argon2id,
+            Some(_) | None => PasswordKind::Scram,
+        }
+    }
+}
 
 /// What is known of the role whose password is set.
 pub(super) enum Present {
@@ -64,22 +83,29 @@ pub(super) fn present(image: &Image, actor: &Actor, command: &Command<Sealed>) -
 pub(super) async fn seal(
     engine: &Arc<Engine>,
     text: Sensitive,
+    kind: PasswordKind,
     present: Present,
 ) -> Result<(Sealed, Option<SeenPassword>), SessionError> {
     if text.open().is_empty() {
         return Ok((Sealed::EmptyPassword, None));
     }
-    if scram::looks_like_md5(text.open()) {
+    if scram::looks_like_md5(text.open()) && !takes_md5(engine, &present) {
         return Err(SessionError::new(SqlState::InvalidParameterValue, "MD5 passwords are not supported")
             .with_hint("Give the password itself, or a SCRAM-SHA-256 verifier."));
     }
-    if scram::is_verifier(text.open()) {
+    if scram::is_verifier(text.open()) || argon2::is_verifier(text.open()) || scram::looks_like_md5(text.open()) {
         let verifier: Arc<str> = text.open().into();
         return Ok(match present {
             Present::Verifier(seen) if seen.verifier == verifier => (Sealed::Unchanged { seen: None }, Some(seen)),
             Present::Unused => (Sealed::Unchanged { seen: None }, None),
             Present::Verifier(_) | Present::None => (Sealed::Verifier(verifier), None),
         });
+    }
+    if argon2::looks_like_verifier(text.open()) {
+        return Err(SessionError::new(SqlState::InvalidParameterValue, "invalid argon2 verifier").with_detail(
+            "It has to be one of argon2id, version 19, with m from 7168 to 65536, t from 1 to 8, p from 1 to 4, a salt \
+             of 16 bytes or more and a hash of 32.",
+        ));
     }
     if scram::looks_like_verifier(text.open()) {
         return Err(SessionError::new(SqlState::InvalidParameterValue, "invalid SCRAM-SHA-256 verifier").with_detail(
@@ -95,14 +121,35 @@ pub(super) async fn seal(
     let worker = Arc::clone(engine);
     let hashed = tokio::task::spawn_blocking(move || {
         if let Some(seen) = seen
-            && scram::matches(&text, &seen.verifier)
+            && matches(kind, &text, &seen.verifier)
         {
             return Ok((Sealed::Unchanged { seen: None }, Some(seen)));
         }
-        let verifier = scram::verifier(&text, worker.config().scram_iterations, worker.entropy());
+        let verifier = match kind {
+            PasswordKind::Scram => scram::verifier(&text, worker.config().scram_iterations, worker.entropy()),
+            PasswordKind::Argon2id => argon2::verifier(&text, worker.entropy()),
+        };
         verifier.map(|v| (Sealed::Verifier(v.into()), None)).map_err(|e| SessionError::of(&e))
     });
     let sealed = hashed.await.map_err(|_| SessionError::bug("hashing a password panicked"))?;
     drop(permit);
     sealed
+}
+
+/// Whether an md5 verifier may be stored: one that is brought along, while logins by md5 are configured, and in no
+/// better one's place.
+fn takes_md5(engine: &Engine, present: &Present) -> bool {
+    engine.config().accept_md5
+        && match present {
+            Present::None | Present::Unused => true,
+            Present::Verifier(seen) => scram::looks_like_md5(&seen.verifier),
+        }
+}
+
+/// Whether `verifier` is of `text` and of the kind that is wanted: another kind is made anew.
+fn matches(kind: PasswordKind, text: &Sensitive, verifier: &str) -> bool {
+    match kind {
+        PasswordKind::Scram => scram::matches(text, verifier),
+        PasswordKind::Argon2id => argon2::matches(text, verifier),
+    }
 }

@@ -130,6 +130,13 @@ static SETTINGS: &[Definition] = &[
     ),
     setting("org", "", Takes::Fixed, false, "The org of the session."),
     setting(
+        "password_encryption",
+        "scram-sha-256",
+        Takes::OneOf(&["scram-sha-256", "argon2id"]),
+        false,
+        "Kind of a new password's verifier; argon2id is for logins by method password only.",
+    ),
+    setting(
         "read_freshness",
         "session",
         Takes::OneOf(&["strict", "session", "local"]),

@@ -92,6 +92,7 @@ impl Rig {
             parameters: parameters.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
             client: String::new(),
             pid: 7,
+            proof: None,
         };
         Session::start(Arc::clone(&self.engine), login).await.map(|session| Client { session })
     }
