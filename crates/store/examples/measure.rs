@@ -1,8 +1,9 @@
-//! Figures of the store alone: `cargo run --release -p dataglot-store --example measure -- DIRECTORY`.
+//! Figures of the store alone: `cargo run --release -p dataglot-store --example measure -- DIRECTORY`, or
+//! `-- dsn='host=…'` for an empty database, or `-- postgres` for a server of its own.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a tool for whoever works on speed")]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -10,11 +11,12 @@ use dataglot_model::def::{Header, ObjectId, Stamp};
 use dataglot_model::{
     ChangedStatement, HeadRecord, Mutation, Name, ObjectRef, OrgName, Row, Seq, Timestamp, TransactionId,
 };
+use dataglot_pgtest::{Cluster, ClusterOptions};
 use dataglot_store::conformance::hub::block_on;
 use dataglot_store::conformance::sample::{name, role};
 use dataglot_store::{
-    Compiled, Compiler, FirstOrg, Hub, HubLimits, ImageSink, RedbOptions, State, Submission, Table, Ticket, open_redb,
-    record,
+    Compiled, Compiler, Dsn, FirstOrg, Hub, HubLimits, ImageSink, MetaStore, PostgresOptions, RedbOptions, State,
+    Submission, Table, Ticket, open_postgres, open_redb, record,
 };
 
 /// A role with its header, as CREATE ROLE writes it.
@@ -109,10 +111,24 @@ impl ImageSink for Decode {
 }
 
 fn main() {
-    let dir = PathBuf::from(std::env::args().nth(1).unwrap_or_else(|| ".".to_owned()));
+    let place = std::env::args().nth(1).unwrap_or_else(|| ".".to_owned());
+    let postgres = |dsn: &str| open_postgres(PostgresOptions::new(Dsn::parse(dsn).unwrap())).unwrap();
+    if let Some(dsn) = place.strip_prefix("dsn=") {
+        return measure(&std::env::temp_dir(), || postgres(dsn));
+    }
+    if place == "postgres" {
+        let cluster = Cluster::start(ClusterOptions { fsync: true, ..ClusterOptions::default() });
+        let database = cluster.database();
+        return measure(&std::env::temp_dir(), || postgres(&database.dsn()));
+    }
+    let dir = PathBuf::from(place);
     let path = dir.join("measure.redb");
     let _ = std::fs::remove_file(&path);
-    let store = open_redb(&path, RedbOptions::default()).unwrap();
+    measure(&dir, || open_redb(&path, RedbOptions::default()).unwrap());
+}
+
+fn measure(dir: &Path, open: impl Fn() -> Arc<dyn MetaStore>) {
+    let store = open();
     let hub = Hub::open(store, Planner, HubLimits::default()).unwrap();
     let org = OrgName::default_org();
     let first = FirstOrg {
@@ -148,7 +164,7 @@ fn main() {
             1000.0 * time / each as f64
         );
     }
-    println!("rss {:.0} MiB, file {} KiB", rss_mib(), hub.store().size().unwrap() / 1024);
+    println!("rss {:.0} MiB, size {} KiB", rss_mib(), hub.store().size().unwrap() / 1024);
 
     let request = roles((0..100_000).map(|i| (format!("big{i:06}"), i + (1 << 40))));
     let before = rss_mib();
@@ -162,7 +178,7 @@ fn main() {
     }
     drop(hub);
     let start = Instant::now();
-    let store = open_redb(&path, RedbOptions::default()).unwrap();
+    let store = open();
     let opened = start.elapsed();
     let mut decode = Decode(0, 0);
     store.load(&org, &mut decode).unwrap();

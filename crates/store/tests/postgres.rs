@@ -4,6 +4,8 @@
 
 #[path = "postgres/backend.rs"]
 mod backend;
+#[path = "postgres/proxy.rs"]
+mod proxy;
 #[path = "postgres/rig.rs"]
 mod rig;
 
