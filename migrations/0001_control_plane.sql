@@ -125,6 +125,23 @@ COMMENT ON TABLE secrets IS 'Values of secrets, encrypted. See audit_secrets.';
 COMMENT ON COLUMN secrets.body IS 'The SHA-256 of the ciphertext, then the ciphertext.';
 COMMENT ON COLUMN secrets.hash IS 'The SHA-256 of the ciphertext.';
 
+CREATE TABLE data_keys (
+    org text COLLATE "C" NOT NULL,
+    no text COLLATE "C" NOT NULL,
+    format smallint NOT NULL,
+    checksum bigint NOT NULL,
+    body bytea,
+    raw bytea,
+    hash bytea GENERATED ALWAYS AS (substr(body, 1, 32)) STORED,
+    PRIMARY KEY (org, no),
+    CHECK ((body IS NULL) <> (raw IS NULL))
+);
+ALTER TABLE data_keys ALTER COLUMN body SET STORAGE EXTERNAL;
+COMMENT ON TABLE data_keys IS 'The keys that values and verifiers are encrypted with, themselves encrypted. Without the row of its key a value is lost.';
+COMMENT ON COLUMN data_keys.no IS 'The number of the key within its org, from 1.';
+COMMENT ON COLUMN data_keys.body IS 'The SHA-256 of the ciphertext, then the ciphertext.';
+COMMENT ON COLUMN data_keys.hash IS 'The SHA-256 of the ciphertext.';
+
 CREATE TABLE users (
     org text COLLATE "C" NOT NULL,
     name text COLLATE "C" NOT NULL,
@@ -452,7 +469,7 @@ SELECT c.org, c.seq, m.number AS mutation, c.at, c.actor,
         CROSS JOIN LATERAL json_array_elements(CASE json_typeof(s.statement -> 'mutations') WHEN 'array' THEN s.statement -> 'mutations' END)
                    WITH ORDINALITY AS e (mutation, position)
         WHERE r.org = c.org AND r.seq = c.seq) m;
-COMMENT ON VIEW audit_mutations IS 'What each transaction did to which record. Of a password there is whether it was set, of a secret the hash.';
+COMMENT ON VIEW audit_mutations IS 'What each transaction did to which record. Of a password there is whether it was set, of a secret or a data key the hash.';
 
 CREATE VIEW audit_unreadable AS
 SELECT u.org, u.table_name, u.key, octet_length(u.raw) AS bytes, readable(u.raw) IS NULL AS damaged
@@ -465,5 +482,6 @@ SELECT u.org, u.table_name, u.key, octet_length(u.raw) AS bytes, readable(u.raw)
         UNION ALL SELECT org, 'policies' AS table_name, ARRAY[name] AS key, raw FROM policies WHERE raw IS NOT NULL
         UNION ALL SELECT org, 'grants' AS table_name, key, raw FROM grants WHERE raw IS NOT NULL
         UNION ALL SELECT org, 'derived_products' AS table_name, ARRAY[catalog, schema, name] AS key, raw FROM derived_products WHERE raw IS NOT NULL
+        UNION ALL SELECT org, 'data_keys' AS table_name, ARRAY[no] AS key, raw FROM data_keys WHERE raw IS NOT NULL
         UNION ALL SELECT org, 'changes' AS table_name, ARRAY[seq::text, step::text] AS key, raw FROM changes WHERE raw IS NOT NULL) u;
 COMMENT ON VIEW audit_unreadable IS 'Records that could not be kept as JSON. A damaged one is missing from the other views.';

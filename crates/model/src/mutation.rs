@@ -78,6 +78,8 @@ pub enum Row {
     Grant(GrantKey, Arc<GrantRecord>),
     /// `derived_products`
     View(TableRef, Arc<ViewDef>),
+    /// `data_keys`: a data key of the org, wrapped, by its number from 1.
+    DataKey(u32, Arc<[u8]>, SecretHash),
 }
 
 /// The address of a row.
@@ -96,6 +98,7 @@ pub enum RowKey {
     Policy(Name),
     Grant(GrantKey),
     View(TableRef),
+    DataKey(u32),
 }
 
 impl Row {
@@ -110,6 +113,7 @@ impl Row {
             Row::Policy(name, _) => RowKey::Policy(name.clone()),
             Row::Grant(key, _) => RowKey::Grant(key.clone()),
             Row::View(name, _) => RowKey::View(name.clone()),
+            Row::DataKey(no, ..) => RowKey::DataKey(*no),
         }
     }
 }

@@ -28,11 +28,13 @@ pub enum Table {
     Changes = 10,
     /// What a store has once: schema version, its id, the key canary, the head of each org.
     Meta = 11,
+    /// Data keys, wrapped.
+    DataKeys = 12,
 }
 
 impl Table {
     /// Every table.
-    pub const ALL: [Table; 11] = [
+    pub const ALL: [Table; 12] = [
         Table::Objects,
         Table::Entries,
         Table::Secrets,
@@ -44,10 +46,11 @@ impl Table {
         Table::DerivedProducts,
         Table::Changes,
         Table::Meta,
+        Table::DataKeys,
     ];
 
     /// The tables whose rows make up an org's image, in the order in which they are loaded.
-    pub const IMAGE: [Table; 9] = [
+    pub const IMAGE: [Table; 10] = [
         Table::Objects,
         Table::Entries,
         Table::Secrets,
@@ -57,6 +60,7 @@ impl Table {
         Table::Policies,
         Table::Grants,
         Table::DerivedProducts,
+        Table::DataKeys,
     ];
 
     /// Its name.
@@ -73,6 +77,7 @@ impl Table {
             Table::DerivedProducts => "derived_products",
             Table::Changes => "changes",
             Table::Meta => "meta",
+            Table::DataKeys => "data_keys",
         }
     }
 

@@ -13,8 +13,9 @@ use dataglot_store::{Dsn, PostgresError, StoreError};
 
 const TABLES: &str = "SELECT relname FROM pg_class WHERE relnamespace = to_regnamespace('dataglot') AND relkind = 'r' \
                       ORDER BY relname";
-const ALL_TABLES: [&str; 13] = [
+const ALL_TABLES: [&str; 14] = [
     "changes",
+    "data_keys",
     "derived_products",
     "entries",
     "grants",

@@ -42,6 +42,9 @@ impl Image {
             Row::View(name, def) => self.set_view(name, |slot| slot.def = Some(def.clone())),
             Row::Grant(key, record) => self.put_grant(key, record),
             Row::Membership(key, record) => self.put_membership(key, record),
+            Row::DataKey(no, wrapped, hash) => {
+                self.data_keys.insert(*no, (wrapped.clone(), *hash));
+            }
         }
     }
 
@@ -60,6 +63,9 @@ impl Image {
             }),
             RowKey::Policy(name) => self.set_policy(name, |slot| slot.def = None),
             RowKey::View(name) => self.set_view(name, |slot| slot.def = None),
+            RowKey::DataKey(no) => {
+                self.data_keys.remove(no);
+            }
             RowKey::Grant(key) => {
                 if let Some((key, _)) = self.grants.remove_with_key(key) {
                     self.grants_by_grantee.remove(&ByGrantee(key.clone()));

@@ -19,7 +19,9 @@ use dataglot_model::def::{
     CatalogDef, GrantKey, GrantRecord, Header, MembershipKey, MembershipRecord, ObjectId, PolicyDef, RoleDef,
     SecretMeta, SecretOrigin, ViewDef,
 };
-use dataglot_model::{GrantTarget, Grantee, HeadRecord, Kind, Name, ObjectRef, OrgName, Seq, TableRef, Timestamp};
+use dataglot_model::{
+    GrantTarget, Grantee, HeadRecord, Kind, Name, ObjectRef, OrgName, SecretHash, Seq, TableRef, Timestamp,
+};
 use imbl::{OrdMap, OrdSet};
 
 pub(crate) use apply::{place_of, policy_ref, roles_of, secrets_of};
@@ -40,6 +42,8 @@ pub struct Image {
     bare: OrdMap<ObjectRef, Arc<Header>>,
     grants: OrdMap<Arc<GrantKey>, Arc<GrantRecord>>,
     memberships: OrdMap<Arc<MembershipKey>, Arc<MembershipRecord>>,
+    /// The org's data keys, wrapped, by number.
+    data_keys: OrdMap<u32, (Arc<[u8]>, SecretHash)>,
     /// Secrets whose ciphertext was found damaged.
     unreadable: OrdSet<Name>,
 
@@ -109,6 +113,7 @@ impl Image {
             bare: OrdMap::new(),
             grants: OrdMap::new(),
             memberships: OrdMap::new(),
+            data_keys: OrdMap::new(),
             unreadable: OrdSet::new(),
             role_ids: OrdMap::new(),
             superusers: OrdSet::new(),
@@ -240,6 +245,16 @@ impl Image {
     /// Every secret, in the order of their names.
     pub fn secrets(&self) -> impl Iterator<Item = (&Name, Secret<'_>)> {
         self.secrets.iter().filter_map(|(name, slot)| Some((name, slot.secret()?)))
+    }
+
+    /// The org's data keys, wrapped, with their hashes, in the order of their numbers.
+    pub fn data_keys(&self) -> impl Iterator<Item = (u32, &Arc<[u8]>, SecretHash)> {
+        self.data_keys.iter().map(|(no, (wrapped, hash))| (*no, wrapped, *hash))
+    }
+
+    /// The data key of that number, wrapped, with its hash.
+    pub fn data_key(&self, no: u32) -> Option<(&Arc<[u8]>, SecretHash)> {
+        self.data_keys.get(&no).map(|(wrapped, hash)| (wrapped, *hash))
     }
 
     /// Every role, users among them, in the order of their names.
@@ -433,7 +448,7 @@ impl Image {
     }
 
     /// The ciphertext that a secret's value was sealed into; `None` where its value is not in the store.
-    pub(crate) fn sealed_hash(&self, secret: &Name) -> Option<dataglot_model::SecretHash> {
+    pub(crate) fn sealed_hash(&self, secret: &Name) -> Option<SecretHash> {
         match &self.secret(secret)?.meta.origin {
             SecretOrigin::Sealed(hash) => Some(*hash),
             SecretOrigin::Env(_) | SecretOrigin::File(_) => None,

@@ -34,6 +34,7 @@ impl Image {
     pub(crate) fn is_empty_inside(&self) -> bool {
         self.catalogs.is_empty()
             && self.secrets.is_empty()
+            && self.data_keys.is_empty()
             && self.roles.is_empty()
             && self.policies.is_empty()
             && self.views.is_empty()

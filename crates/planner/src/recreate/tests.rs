@@ -38,7 +38,7 @@ fn again(command: Command<Sealed>) -> Command<Sealed> {
 }
 
 fn objects(world: &World) -> Vec<ObjectRef> {
-    let headers = world.image.rows().into_iter().filter_map(|row| match row {
+    let headers = world.image.all_rows().into_iter().filter_map(|row| match row {
         dataglot_model::Row::Header(object, _) => Some(object),
         _ => None,
     });

@@ -59,7 +59,7 @@ fn cascade_takes_all_and_says_so() {
          DROP SECRET",
     );
     // Nothing is left but the two roles.
-    assert_eq!(world.image.rows().len(), 4, "{}", world.image.dump());
+    assert_eq!(world.image.all_rows().len(), 4, "{}", world.image.dump());
 }
 
 #[test]

@@ -64,15 +64,15 @@ fn c067_replacing_leaves_nothing_behind() {
          DETAIL It differs from the statement in: function, audience, PRIORITY.
          CREATE MASK (unchanged)",
     );
-    let rows = world.image.rows().len();
+    let rows = world.image.all_rows().len();
     for i in 0..20 {
         let text = format!("CREATE OR REPLACE MASK m ON c.s.t (x{i}) AS 'k{i}'");
         assert_eq!(world.run(&text), "CREATE MASK\n");
     }
-    assert_eq!(world.image.rows().len(), rows);
+    assert_eq!(world.image.all_rows().len(), rows);
     assert_eq!(world.image.policy(&name("m")).unwrap().header.version, 21);
     assert_eq!(world.run("DROP MASK m; CREATE MASK m ON c.s.t (x) AS 'k'"), "DROP MASK\nCREATE MASK\n");
-    assert_eq!(world.image.rows().len(), rows);
+    assert_eq!(world.image.all_rows().len(), rows);
 }
 
 #[test]

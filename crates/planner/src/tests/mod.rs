@@ -159,7 +159,7 @@ fn check_mutations(image: &Image, mutations: &[Mutation]) {
 
 impl Image {
     /// Every row.
-    pub(crate) fn rows(&self) -> Vec<Row> {
+    pub(crate) fn all_rows(&self) -> Vec<Row> {
         let mut rows = Vec::new();
         let mut header = |object: ObjectRef| {
             let header = self.header(&object).unwrap().clone();
@@ -184,6 +184,7 @@ impl Image {
             let hash = hash_of(&bytes);
             Some(Row::Secret(n.clone(), bytes, hash))
         }));
+        rows.extend(self.data_keys().map(|(no, bytes, hash)| Row::DataKey(no, bytes.clone(), hash)));
         rows.extend(self.grants().map(|(k, r)| Row::Grant(k.clone(), r.clone())));
         rows.extend(self.memberships().map(|(k, r)| Row::Membership(k.clone(), r.clone())));
         rows
@@ -191,7 +192,7 @@ impl Image {
 
     /// Every row and every index, as text.
     pub(crate) fn dump(&self) -> String {
-        let mut rows: Vec<String> = self.rows().iter().map(|row| format!("{row:?}")).collect();
+        let mut rows: Vec<String> = self.all_rows().iter().map(|row| format!("{row:?}")).collect();
         rows.sort();
         format!("{}\n{}", rows.join("\n"), self.indices())
     }
@@ -200,7 +201,7 @@ impl Image {
     pub(crate) fn check(&self) {
         assert_eq!(self.damaged(), []);
         let mut again = Image::new(self.org().clone(), HeadRecord { next_id: ObjectId(1), ..self.head() });
-        let rows = self.rows();
+        let rows = self.all_rows();
         for row in rows.iter().rev() {
             again.apply(&Mutation::Put(row.clone()));
         }
@@ -216,7 +217,7 @@ impl Image {
 /// Every name that a row refers to is there.
 fn assert_no_dangling(image: &Image) {
     let role = |n: &Name| assert!(image.role(n).is_some(), "no role {n}");
-    for row in image.rows() {
+    for row in image.all_rows() {
         match row {
             Row::Header(_, header) => header.owner.iter().for_each(role),
             Row::Grant(key, _) => {
@@ -247,7 +248,7 @@ fn assert_no_dangling(image: &Image) {
                     }
                 }
             }
-            Row::Secret(..) | Row::Role(..) => {}
+            Row::Secret(..) | Row::Role(..) | Row::DataKey(..) => {}
         }
     }
 }

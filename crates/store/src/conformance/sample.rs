@@ -60,6 +60,11 @@ pub fn secret(text: &str, byte: u8) -> Row {
     Row::Secret(name(text), Arc::from([byte; 40].as_slice()), SecretHash([byte; 32]))
 }
 
+/// A data key.
+pub fn data_key(no: u32, byte: u8) -> Row {
+    Row::DataKey(no, Arc::from([byte; 40].as_slice()), SecretHash([byte; 32]))
+}
+
 /// A row of every kind, with everything in it; their texts hold what needs escaping.
 pub fn rows() -> Vec<Row> {
     let pg = name("pg");
@@ -223,5 +228,6 @@ pub fn rows() -> Vec<Row> {
         let record = if i == 3 { GrantRecord::default() } else { grant.clone() };
         Row::Grant(GrantKey { target, grantee, grantor: name("admin") }, Arc::new(record))
     }));
+    rows.extend([data_key(1, 8), data_key(10, 9)]);
     rows
 }

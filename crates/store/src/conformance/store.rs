@@ -538,6 +538,7 @@ fn without_values(image: &Image) -> Image {
                 Row::Role(name.clone(), Arc::new(def))
             }
             Row::Secret(name, _, hash) => Row::Secret(name.clone(), Arc::from([].as_slice()), *hash),
+            Row::DataKey(no, _, hash) => Row::DataKey(*no, Arc::from([].as_slice()), *hash),
             Row::Header(..)
             | Row::Catalog(..)
             | Row::Role(..)

@@ -35,6 +35,7 @@ pub(super) const fn key_columns(table: Table) -> KeyColumns {
         Table::Entries | Table::Secrets | Table::Users | Table::Roles | Table::Policies => KeyColumns::Each(&["name"]),
         Table::RoleMembers => KeyColumns::Each(&["role", "member"]),
         Table::DerivedProducts => KeyColumns::Each(&["catalog", "schema", "name"]),
+        Table::DataKeys => KeyColumns::Each(&["no"]),
         Table::Changes => KeyColumns::Each(&["seq", "step"]),
         Table::Meta => KeyColumns::Each(&["key"]),
     }
@@ -184,12 +185,29 @@ pub(super) struct Columns<'a> {
     pub(super) raw: Option<&'a [u8]>,
 }
 
+/// Whether the content of the table's records is a ciphertext.
+pub(super) const fn is_sealed(table: Table) -> bool {
+    match table {
+        Table::Secrets | Table::DataKeys => true,
+        Table::Objects
+        | Table::Entries
+        | Table::Users
+        | Table::Roles
+        | Table::RoleMembers
+        | Table::Policies
+        | Table::Grants
+        | Table::DerivedProducts
+        | Table::Changes
+        | Table::Meta => false,
+    }
+}
+
 /// The columns for `value`.
 pub(super) fn to_columns(table: Table, value: &[u8]) -> Columns<'_> {
     let whole = Columns { format: 0, checksum: 0, body: None, raw: Some(value) };
     let Some((&[format, a, b, c, d], body)) = value.split_first_chunk::<FRAME_BYTES>() else { return whole };
     // A ciphertext is in a column of bytes.
-    if table != Table::Secrets && !is_object(body) {
+    if !is_sealed(table) && !is_object(body) {
         return whole;
     }
     let checksum = i64::from(u32::from_le_bytes([a, b, c, d]));
@@ -306,7 +324,7 @@ mod tests {
         back
     }
 
-    const TABLES: [Table; 9] = Table::IMAGE;
+    const TABLES: [Table; 10] = Table::IMAGE;
 
     /// Each real record is in columns that a person can query.
     #[test]
@@ -346,6 +364,7 @@ mod tests {
             assert_eq!(to_columns(Table::Roles, &value).body, Some(body), "{}", String::from_utf8_lossy(body));
         }
         assert_eq!(to_columns(Table::Secrets, &framed(b"\0")).body, Some(&b"\0"[..]));
+        assert_eq!(to_columns(Table::DataKeys, &framed(b"\0")).body, Some(&b"\0"[..]));
         assert_eq!(to_columns(Table::Secrets, b"abcd").raw, Some(&b"abcd"[..]));
     }
 

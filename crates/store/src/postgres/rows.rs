@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use tokio_postgres::types::{ToSql, Type};
 
 use super::layout::{
-    ChangeColumns, Columns, KEY_COLUMNS_MAX, KeyColumns, KeyTexts, change_columns, key_columns, key_texts, to_columns,
+    ChangeColumns, Columns, KEY_COLUMNS_MAX, KeyColumns, KeyTexts, change_columns, is_sealed, key_columns, key_texts,
+    to_columns,
 };
 use super::wire::Content;
 use crate::{StoreError, Table};
@@ -139,11 +140,12 @@ pub(super) fn key_types(table: Table) -> impl Iterator<Item = Type> {
 
 /// The types of the parameters of [`put_sql`].
 pub(super) fn put_types(table: Table) -> Vec<Type> {
-    let keys: Vec<_> = match table {
-        Table::Changes => vec![Type::INT8_ARRAY, Type::INT4_ARRAY, Type::TEXT_ARRAY],
-        _ => key_types(table).collect(),
+    let keys: Vec<_> = if table == Table::Changes {
+        vec![Type::INT8_ARRAY, Type::INT4_ARRAY, Type::TEXT_ARRAY]
+    } else {
+        key_types(table).collect()
     };
-    let body = if table == Table::Secrets { Type::BYTEA_ARRAY } else { Type::JSON_ARRAY };
+    let body = if is_sealed(table) { Type::BYTEA_ARRAY } else { Type::JSON_ARRAY };
     keys.into_iter().chain([Type::INT2_ARRAY, Type::INT8_ARRAY, body, Type::BYTEA_ARRAY]).collect()
 }
 

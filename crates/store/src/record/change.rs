@@ -2,7 +2,7 @@
 //!
 //! A transaction is one row, or several where it is large: each holds some statements, and a statement
 //! with many mutations goes on in the next row. So no value is much longer than [`ROW_BYTES_MAX`] plus
-//! one mutation. Of a secret's value the hash is kept, of a password that there was one.
+//! one mutation. Of a secret's value and of a data key the hash is kept, of a password that there was one.
 
 use std::borrow::Cow;
 use std::io::Write as _;
@@ -126,7 +126,7 @@ impl ChangeWriter {
                 sink(table, &self.key, Some(&self.value))?;
                 self.address("put", table);
                 match row {
-                    Row::Secret(_, _, hash) => {
+                    Row::Secret(_, _, hash) | Row::DataKey(_, _, hash) => {
                         let _ = write!(self.history, ",\"hash\":\"{hash}\"");
                     }
                     Row::Role(_, def) if def.verifier.is_some() => {
@@ -227,6 +227,9 @@ impl MutationRecord<'_> {
             (Some(table), None) => match (read(&table)?, hash, value) {
                 (RowKey::Secret(name), Some(hash), None) => {
                     Ok(Mutation::Put(Row::Secret(name, Arc::from([].as_slice()), hash)))
+                }
+                (RowKey::DataKey(no), Some(hash), None) => {
+                    Ok(Mutation::Put(Row::DataKey(no, Arc::from([].as_slice()), hash)))
                 }
                 (row_key, None, Some(value)) => {
                     let body = serde_json::to_vec(&value).map_err(|_| Bad::Value)?;

@@ -50,6 +50,7 @@ pub(crate) fn of_row(row: &Row, out: &mut Vec<u8>) -> Table {
         Row::Policy(name, _) => single(&mut key, Table::Policies, name),
         Row::Grant(grant, _) => grant_key(&mut key, grant),
         Row::View(name, _) => view_key(&mut key, name),
+        Row::DataKey(no, ..) => data_key_key(&mut key, *no),
     }
 }
 
@@ -65,6 +66,7 @@ pub(crate) fn of_row_key(row_key: &RowKey, out: &mut Vec<u8>) -> Table {
         RowKey::Policy(name) => single(&mut key, Table::Policies, name),
         RowKey::Grant(grant) => grant_key(&mut key, grant),
         RowKey::View(name) => view_key(&mut key, name),
+        RowKey::DataKey(no) => data_key_key(&mut key, *no),
     }
 }
 
@@ -80,6 +82,11 @@ fn single(key: &mut KeyWriter<'_>, table: Table, name: &Name) -> Table {
 fn view_key(key: &mut KeyWriter<'_>, name: &TableRef) -> Table {
     key.push_all(&name.parts());
     Table::DerivedProducts
+}
+
+fn data_key_key(key: &mut KeyWriter<'_>, no: u32) -> Table {
+    key.push(&no.to_string());
+    Table::DataKeys
 }
 
 fn membership_key(key: &mut KeyWriter<'_>, membership: &MembershipKey) -> Table {
@@ -167,6 +174,12 @@ impl<'a> Segments<'a> {
         Name::new(self.next()?).map_err(|_| Bad::Key)
     }
 
+    /// A number as [`KeyWriter`] writes it, and in no other way: one key a number.
+    fn number(&mut self) -> Result<u32, Bad> {
+        let text = self.next()?;
+        text.parse().ok().filter(|no: &u32| no.to_string() == text).ok_or(Bad::Key)
+    }
+
     fn schema(&mut self) -> Result<SchemaRef, Bad> {
         SchemaRef::from_parts([self.next()?, self.next()?]).map_err(|_| Bad::Key)
     }
@@ -248,6 +261,7 @@ pub(crate) fn read(table: Table, key: &[u8]) -> Result<RowKey, Bad> {
         Table::Policies => RowKey::Policy(segments.name()?),
         Table::Grants => RowKey::Grant(segments.grant()?),
         Table::DerivedProducts => RowKey::View(segments.table()?),
+        Table::DataKeys => RowKey::DataKey(segments.number()?),
         Table::Changes | Table::Meta => return Err(Bad::Key),
     };
     if segments.0.next().is_some() { Err(Bad::Key) } else { Ok(row_key) }

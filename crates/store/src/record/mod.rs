@@ -146,6 +146,10 @@ pub fn encode_row(row: &Row, key: &mut Vec<u8>, value: &mut Vec<u8>) -> Result<T
         Row::Policy(_, def) => policy::encode(def, value),
         Row::Grant(_, record) => grant::encode(record, value),
         Row::View(_, def) => view::encode(def, value),
+        Row::DataKey(_, wrapped, hash) => {
+            secret::encode(wrapped, *hash, value);
+            Ok(())
+        }
     };
     if encoded.is_err() {
         tracing::error!(%table, "a row has no stored form");
@@ -183,6 +187,10 @@ fn body_to_row(row_key: RowKey, body: &[u8]) -> Result<Row, Bad> {
         RowKey::Policy(name) => Row::Policy(name, Arc::new(policy::decode(body)?)),
         RowKey::Grant(grant) => Row::Grant(grant, Arc::new(grant::decode(body)?)),
         RowKey::View(name) => Row::View(name, Arc::new(view::decode(body)?)),
+        RowKey::DataKey(no) => {
+            let (wrapped, hash) = secret::decode(body)?;
+            Row::DataKey(no, wrapped, hash)
+        }
     })
 }
 

@@ -73,6 +73,7 @@ fn address(row_key: &RowKey) -> (Table, String) {
             (Table::Grants, format!("{target} TO {grantee} BY {grantor}"))
         }
         RowKey::View(name) => (Table::DerivedProducts, name.to_string()),
+        RowKey::DataKey(no) => (Table::DataKeys, no.to_string()),
     }
 }
 
@@ -85,7 +86,7 @@ fn value(row: &Row) -> Value {
     let (record, extra) = match row {
         Row::Header(_, header) => (json(&HeaderRecord::from(header.as_ref())), header.extra.clone()),
         Row::Catalog(_, def) => (json(&CatalogRecord::from(def.as_ref())), def.extra.clone()),
-        Row::Secret(..) => return Value::String(SEALED_PLACEHOLDER.to_owned()),
+        Row::Secret(..) | Row::DataKey(..) => return Value::String(SEALED_PLACEHOLDER.to_owned()),
         Row::Role(_, def) => (json(&RoleRecord::from(def.as_ref())), def.extra.clone()),
         Row::Membership(_, record) => (json(&StoredMembershipRecord::from(record.as_ref())), record.extra.clone()),
         Row::Policy(_, def) => (json(&PolicyRecord::from(def.as_ref())), policy::extra(def).clone()),
@@ -111,8 +112,13 @@ fn value(row: &Row) -> Value {
                 fields.insert("valid_until".to_owned(), Value::String(until.to_string()));
             }
         }
-        Row::Catalog(..) | Row::Secret(..) | Row::Membership(..) | Row::Policy(..) | Row::Grant(..) | Row::View(..) => {
-        }
+        Row::Catalog(..)
+        | Row::Secret(..)
+        | Row::Membership(..)
+        | Row::Policy(..)
+        | Row::Grant(..)
+        | Row::View(..)
+        | Row::DataKey(..) => {}
     }
     sorted(Value::Object(fields))
 }

@@ -1,4 +1,4 @@
-//! `secrets`: the ciphertext as it is, after its hash.
+//! `secrets` and `data_keys`: the ciphertext as it is, after its hash.
 
 use std::sync::Arc;
 

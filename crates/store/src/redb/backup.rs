@@ -9,8 +9,8 @@ use dataglot_model::{HeadRecord, OrgName};
 
 use super::open::{beside, create_file, initialize, sync_directory};
 use super::{
-    Attempt, HEAD_PREFIX, META, RedbOptions, STORE_ID_KEY, VALUE_PREFIX, decode_head, definition, encode_head, failed,
-    head_key,
+    Attempt, HEAD_PREFIX, META, RedbOptions, STORE_ID_KEY, VALUE_PREFIX, decode_head, definition, encode_head,
+    existing, failed, head_key,
 };
 use crate::record::{Bad, Damage, key, open};
 use crate::{StoreError, StoreFacts, Table};
@@ -153,7 +153,8 @@ fn check(database: &Database, facts: &StoreFacts) -> Result<u64, StoreError> {
             }
         }
         for table in Table::ALL.into_iter().filter(|t| *t != Table::Meta) {
-            for row in txn.open_table(definition(table))?.iter()? {
+            let Some(content) = existing(&txn, table)? else { continue };
+            for row in content.iter()? {
                 let (key, value) = row?;
                 rows += 1;
                 let within = key.value().splitn(2, |b| *b == key::SEPARATOR).nth(1);
@@ -202,7 +203,8 @@ fn read(txn: &ReadTransaction, sink: &mut dyn CopySink) -> Attempt<()> {
         }
     }
     for table in Table::ALL.into_iter().filter(|t| *t != Table::Meta) {
-        for row in txn.open_table(definition(table))?.iter()? {
+        let Some(rows) = existing(txn, table)? else { continue };
+        for row in rows.iter()? {
             let (key, value) = row?;
             if let Err(error) = sink.row(table, key.value(), value.value()) {
                 return Ok(Err(error));

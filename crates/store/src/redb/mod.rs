@@ -44,6 +44,18 @@ const fn definition(table: Table) -> Definition {
     TableDefinition::new(table.as_str())
 }
 
+/// The rows of a table; `None` in a store of before there was such a table, until the first row is written.
+fn existing(
+    txn: &::redb::ReadTransaction,
+    table: Table,
+) -> Result<Option<::redb::ReadOnlyTable<&'static [u8], &'static [u8]>>, ::redb::TableError> {
+    match txn.open_table(definition(table)) {
+        Ok(rows) => Ok(Some(rows)),
+        Err(::redb::TableError::TableDoesNotExist(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// Makes a backend for redb, each time that the store is opened.
 pub type BackendFactory = Arc<dyn Fn() -> std::io::Result<Box<dyn StorageBackend>> + Send + Sync>;
 
@@ -206,7 +218,8 @@ impl MetaStore for RedbStore {
             }
             sink.begin(head);
             for table in Table::IMAGE {
-                for row in txn.open_table(definition(table))?.range(prefix.as_slice()..end.as_slice())? {
+                let Some(rows) = existing(txn, table)? else { continue };
+                for row in rows.range(prefix.as_slice()..end.as_slice())? {
                     let (key, value) = row?;
                     sink.row(table, key.value().get(prefix.len()..).unwrap_or_default(), value.value());
                 }
@@ -242,7 +255,10 @@ impl MetaStore for RedbStore {
             }
             for (table, key) in sink.touched() {
                 let full = [prefix.as_slice(), &key].concat();
-                let row = txn.open_table(definition(table))?.get(full.as_slice())?;
+                let row = match existing(txn, table)? {
+                    Some(rows) => rows.get(full.as_slice())?,
+                    None => None,
+                };
                 sink.row(table, &key, row.as_ref().map(::redb::AccessGuard::value));
             }
             Ok(Ok(()))
