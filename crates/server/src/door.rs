@@ -89,9 +89,8 @@ pub(crate) async fn enter(link: &mut Link, peer: SocketAddr, place: &Place, shar
     if let Some(refusal) = place.refusal() {
         return Err(refusal.clone().into());
     }
-    let required = shared.tls.as_ref().is_some_and(|tls| tls.mode() == Mode::Require);
-    let unsafely = shared.config.authentication.trust_remote;
-    if !link.security().tls && (required || !(link.is_private() || unsafely)) {
+    let mode = shared.tls.as_ref().map(|tls| tls.mode());
+    if !link.security().tls && !may_be_clear(mode, link.is_private(), shared.config.authentication.trust_remote) {
         return Err(Refusal::Unencrypted.into());
     }
     let origin = Origin { peer: address, local: link.local_address(), tls: link.security().tls };
@@ -124,6 +123,15 @@ pub(crate) async fn enter(link: &mut Link, peer: SocketAddr, place: &Place, shar
     }
     link.out.ready(TransactionStatus::Idle);
     Ok(Guest { session, registration })
+}
+
+/// Whether a StartupMessage may come in clear: from this machine, or where it was decided that everybody is
+/// believed and nothing is asked; and nowhere where TLS is required.
+fn may_be_clear(tls: Option<Mode>, is_private: bool, trust_remote: bool) -> bool {
+    match tls {
+        Some(Mode::Require) => false,
+        Some(Mode::Allow) | None => is_private || trust_remote,
+    }
 }
 
 /// Answers requests for encryption, each kind once, and reads the packet that follows them.
@@ -168,6 +176,27 @@ async fn first_packet(link: &mut Link, tls: Option<&Tls>) -> Result<Packet, Turn
                 return Err(Turned::Stuffed);
             }
             link.encrypt(tls, Begun::OnRequest).await?;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn w_07_in_clear_only_from_this_machine() {
+        for (tls, is_private, trust_remote, expected) in [
+            (None, true, false, true),
+            (None, false, false, false),
+            (None, false, true, true),
+            (Some(Mode::Allow), true, false, true),
+            (Some(Mode::Allow), false, false, false),
+            (Some(Mode::Allow), false, true, true),
+            (Some(Mode::Require), true, false, false),
+            (Some(Mode::Require), false, true, false),
+        ] {
+            assert_eq!(may_be_clear(tls, is_private, trust_remote), expected, "{tls:?} {is_private} {trust_remote}");
         }
     }
 }

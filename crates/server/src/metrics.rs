@@ -73,6 +73,7 @@ pub(crate) struct Metrics {
     cancel_requests: Family<Outcome, Counter>,
     statements: Family<Outcome, Counter>,
     tls_handshake_failures: Family<Reason, Counter>,
+    tls_reload_failures: Counter,
     /// Empty without TLS: a date that is none would raise the alarm.
     tls_certificate_expiry: Family<Chain, Gauge>,
 }
@@ -124,6 +125,11 @@ impl Metrics {
         for reason in Failed::REASONS {
             drop(self.tls_handshake_failures.get_or_create(&Reason { reason }));
         }
+    }
+
+    /// Certificates that have changed can't be served.
+    pub(crate) fn certificates_refused(&self) {
+        self.tls_reload_failures.inc();
     }
 
     fn turned_away(&self, reason: &'static str) {
@@ -230,6 +236,11 @@ impl Exposition {
             "tls_handshake_failures",
             "Connections that ended in the handshake of TLS, by what went wrong",
             metrics.tls_handshake_failures.clone(),
+        );
+        ours.register(
+            "tls_reload_failures",
+            "Times that changed certificates could not be taken, and the former ones stayed",
+            metrics.tls_reload_failures.clone(),
         );
         ours.register_with_unit(
             "tls_certificate_expiry",

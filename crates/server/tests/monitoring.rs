@@ -9,10 +9,11 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::Path;
 
-use dataglot_server::{HttpConfig, ServerConfig};
+use dataglot_server::{HttpConfig, ServerConfig, TlsMode};
 use serde_json::Value;
 use support::Served;
-use support::http::get;
+use support::http::until;
+use support::pki::Pki;
 
 /// Prometheus makes it.
 const NOT_OURS: &str = "up";
@@ -25,8 +26,11 @@ fn file(path: &str) -> String {
 /// The names of all series that a server shows, and those of the metrics that they belong to.
 fn shown() -> (BTreeSet<String>, BTreeSet<String>) {
     let http = HttpConfig { listen: SocketAddr::from(([127, 0, 0, 1], 0)), token_file: None };
-    let served = Served::with(ServerConfig { http: Some(http), ..ServerConfig::default() });
-    let text = get(served.http.unwrap(), "/metrics").body;
+    // Some are there with TLS only.
+    let pki = Pki::new();
+    let tls = Some(pki.config(TlsMode::Allow));
+    let served = Served::with(ServerConfig { http: Some(http), tls, ..ServerConfig::default() });
+    let text = until(served.http.unwrap(), "dataglot_tls_certificate_expiry_seconds{chain=\"server\"}", |_| true);
     let series = text.lines().filter(|l| !l.starts_with('#')).map(|l| l.split([' ', '{']).next().unwrap().to_owned());
     let metrics = text.lines().filter_map(|l| {
         let (name, kind) = l.strip_prefix("# TYPE ")?.split_once(' ')?;

@@ -42,7 +42,10 @@ pub(crate) async fn renew(shared: Arc<Shared>) {
                 tell(tls);
             }
             Ok(Ok(false)) => {}
-            Ok(Err(error)) => tracing::error!(%error, "TLS files not taken; what was served before still is"),
+            Ok(Err(error)) => {
+                shared.metrics.certificates_refused();
+                tracing::error!(%error, "TLS files not taken; what was served before still is");
+            }
             Err(_) => tracing::error!("TLS files not read"),
         }
     }

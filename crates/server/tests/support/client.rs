@@ -12,8 +12,8 @@ pub struct Said {
 }
 
 /// One connection.
-pub struct Client {
-    pub stream: TcpStream,
+pub struct Client<S = TcpStream> {
+    pub stream: S,
 }
 
 impl Client {
@@ -33,7 +33,9 @@ impl Client {
         assert_eq!(said.last().map(Said::line).as_deref(), Some("Z:I"), "{}", lines(&said));
         client
     }
+}
 
+impl<S: Read + Write> Client<S> {
     pub fn send(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).unwrap();
     }
@@ -44,7 +46,7 @@ impl Client {
         match self.stream.read(&mut byte) {
             Ok(1) => Some(byte[0]),
             Ok(_) => None,
-            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => None,
+            Err(error) if matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof) => None,
             Err(error) => panic!("{error}"),
         }
     }

@@ -3,7 +3,9 @@
 #![allow(dead_code, unused_imports, reason = "each test binary uses a part of it")]
 
 pub mod client;
+pub mod encrypted;
 pub mod http;
+pub mod pki;
 pub mod served;
 
 pub use client::Client;
