@@ -96,6 +96,15 @@ fn reason_of_server(code: &SqlState) -> Arc<str> {
 }
 
 impl Failure {
+    /// The same, where the connection is what was wanted.
+    pub(super) fn into_unavailable(self, doing: &'static str) -> StoreError {
+        let error = self.into_store_error(doing);
+        if error != StoreError::ConnectionLost {
+            return error;
+        }
+        StoreError::Unavailable { reason: "the server closed the connection".into() }
+    }
+
     /// What it means for a caller who wanted to read, or to write what surely was not written.
     pub(super) fn into_store_error(self, doing: &'static str) -> StoreError {
         match self {
@@ -241,7 +250,7 @@ pub(super) fn ensure_schema(dsn: &Dsn, store_id: Option<[u8; 16]>) -> Result<(),
             );
         }
         let Link { mut client, mut messages, .. } =
-            connect(dsn, "migrate").await.map_err(|e| PostgresError::from(e))?;
+            connect(dsn, "migrate").await.map_err(PostgresError::from)?;
         let mut ensured = pin!(ensure(&mut client, store_id));
         poll_fn(|cx| {
             if let Poll::Ready(done) = ensured.as_mut().poll(cx) {
@@ -314,6 +323,14 @@ impl Driver {
         }
     }
 
+    async fn take_what_is_there(&mut self) {
+        poll_fn(|cx| {
+            self.poll(cx);
+            Poll::Ready(())
+        })
+        .await;
+    }
+
     /// Whether the connection has ended.
     pub(super) fn is_over(&self) -> bool {
         self.messages.is_none()
@@ -347,10 +364,10 @@ impl Connection {
     pub(super) fn is_closed(&mut self) -> bool {
         let Connection { runtime: Some(runtime), driver, .. } = self else { return true };
         runtime.block_on(async {
-            poll_fn(|cx| Poll::Ready(driver.poll(cx))).await;
+            driver.take_what_is_there().await;
             // Lets the runtime ask the operating system what has come in.
             tokio::task::yield_now().await;
-            poll_fn(|cx| Poll::Ready(driver.poll(cx))).await;
+            driver.take_what_is_there().await;
         });
         self.driver.is_over()
     }

@@ -61,11 +61,7 @@ async fn follow(reach: &Reach, watcher: &dyn Watcher) {
     let mut wait = WAIT_MIN;
     loop {
         let Err(failure) = listen(reach, watcher, &mut wait).await;
-        let error = match failure.into_store_error("follow") {
-            StoreError::ConnectionLost => StoreError::Unavailable { reason: "the connection was lost".into() },
-            error => error,
-        };
-        watcher.lost(&error);
+        watcher.lost(&failure.into_unavailable("follow"));
         tokio::time::sleep(jittered(wait)).await;
         wait = (wait * 2).min(WAIT_MAX);
     }

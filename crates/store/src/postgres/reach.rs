@@ -61,12 +61,7 @@ impl Reach {
                 Ok(value)
             }
             Err(failure) => {
-                let error = match failure.into_store_error("open") {
-                    StoreError::ConnectionLost => {
-                        StoreError::Unavailable { reason: "the server closed the connection".into() }
-                    }
-                    error => error,
-                };
+                let error = failure.into_unavailable("open");
                 *down = Some(Down { since: Instant::now(), error: error.clone() });
                 Err(error)
             }

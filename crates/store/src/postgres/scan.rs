@@ -49,13 +49,16 @@ fn scan_sql(table: Table, org: Option<&OrgName>) -> String {
     format!("COPY (SELECT {first}{keys}, format, checksum, body, raw FROM {table}{filter}) TO STDOUT (FORMAT binary)")
 }
 
-/// Hands each row to `sink`: its key, its value. The statement is one of [`prepare_scans`] for `table`.
+/// Takes a row: its key, its value.
+type RowSink<'a> = dyn FnMut(&[u8], &[u8]) -> Result<(), StoreError> + 'a;
+
+/// Hands each row to `sink`. The statement is one of [`prepare_scans`] for `table`.
 pub(super) async fn scan(
     session: &Session,
     statement: &Statement,
     table: Table,
     with_org: bool,
-    sink: &mut dyn FnMut(&[u8], &[u8]) -> Result<(), StoreError>,
+    sink: &mut RowSink<'_>,
 ) -> Result<(), Failure> {
     let mut stream = pin!(session.client.copy_out(statement).await?);
     let columns = key_columns(table);
