@@ -165,3 +165,6 @@ impl Tls {
         Ok((stream, security))
     }
 }
+
+#[cfg(test)]
+mod tests;
