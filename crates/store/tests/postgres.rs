@@ -8,6 +8,8 @@ mod backend;
 mod proxy;
 #[path = "postgres/rig.rs"]
 mod rig;
+#[path = "postgres/standby.rs"]
+mod standby;
 
 use rig::PostgresRig;
 

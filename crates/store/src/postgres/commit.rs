@@ -74,10 +74,8 @@ fn known(failure: Failure) -> CommitError {
             return CommitError::Conflict;
         }
     }
-    match failure.into_store_error("write") {
-        StoreError::DiskFull => CommitError::Full,
-        error => CommitError::Failed(error),
-    }
+    let error = failure.into_store_error("write");
+    if error == StoreError::DiskFull { CommitError::Full } else { CommitError::Failed(error) }
 }
 
 /// Writes the group.
@@ -216,6 +214,13 @@ fn commit_sql(tables: &[TableRows<'_>]) -> String {
     }
     sql.push_str(&format!(" SELECT pg_notify('{CHANNEL}', $9) FROM head"));
     sql
+}
+
+/// Returns when everything that was committed before is where a commit has to be to be acknowledged: a
+/// transaction that only writes to the log waits for all of the log before it.
+pub(super) async fn wait_for_standbys(session: &Session) -> Result<(), Failure> {
+    session.client.query_typed("SELECT pg_logical_emit_message(true, 'dataglot', '')", &[]).await?;
+    Ok(())
 }
 
 /// An org is not where the group wants it: somebody was faster, or nobody writes to it any more.

@@ -187,6 +187,8 @@ impl MetaStore for PostgresStore {
             let mut connection = writer.take(&self.reach).map_err(CommitError::Failed)?;
             let Err(given_up) = commit::write(&mut connection, group) else {
                 writer.keep(connection);
+                // Whatever was committed before it is behind it in the log.
+                writer.settled();
                 return Ok(());
             };
             if !given_up.broken {
@@ -222,7 +224,13 @@ impl MetaStore for PostgresStore {
         }
         let mut connection = writer.take(&self.reach)?;
         let found = read::find_transaction(&mut connection, org, id).map_err(|f| f.into_store_error("read"))?;
+        if found.is_some() {
+            // A session that was ended while it waited for a standby leaves its transaction visible here and
+            // perhaps nowhere else.
+            connection.run(commit::wait_for_standbys).map_err(|f| f.into_store_error("write"))?;
+        }
         writer.keep(connection);
+        writer.settled();
         Ok(found)
     }
 

@@ -20,7 +20,7 @@ pub(super) struct Writer {
     connection: Option<Connection>,
     /// A random number of this handle.
     lock: i64,
-    /// A commit was sent, and its session may still be at work.
+    /// A commit was sent, and what became of it is not known yet.
     in_doubt: bool,
 }
 
@@ -44,7 +44,6 @@ impl Writer {
         }
         let mut connection = reach.open("writer")?;
         connection.run(async |session| fence(session, self.lock).await).map_err(|f| f.into_store_error("write"))?;
-        self.in_doubt = false;
         Ok(connection)
     }
 
@@ -57,9 +56,15 @@ impl Writer {
         self.in_doubt = true;
     }
 
-    /// Whether a transaction of this handle may yet be committed.
+    /// Whether the fate of a commit of this handle is open: it may yet be done, or be done here and not on
+    /// the standby that it has to reach.
     pub(super) fn is_in_doubt(&self) -> bool {
         self.in_doubt
+    }
+
+    /// What was committed before is as durable as a commit can be.
+    pub(super) fn settled(&mut self) {
+        self.in_doubt = false;
     }
 }
 

@@ -21,12 +21,12 @@ use crate::rig::{open, options};
 /// How long a test waits for what has to happen.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-fn default() -> OrgName {
+pub(crate) fn default() -> OrgName {
     OrgName::default_org()
 }
 
 #[track_caller]
-fn until(what: &str, mut done: impl FnMut() -> bool) {
+pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
     let deadline = Instant::now() + DEADLINE;
     while !done() {
         assert!(Instant::now() < deadline, "{what}");
@@ -47,7 +47,7 @@ fn first_org() -> FirstOrg {
     }
 }
 
-fn hub(store: Arc<dyn MetaStore>) -> Hub<Planner> {
+pub(crate) fn hub(store: Arc<dyn MetaStore>) -> Hub<Planner> {
     let hub = Hub::open(store, Planner, HubLimits::default()).unwrap();
     match block_on(hub.create_first_org(first_org())) {
         Ok(_) | Err(StoreError::Contended) => hub.state(&default()).unwrap().unwrap(),
@@ -56,7 +56,7 @@ fn hub(store: Arc<dyn MetaStore>) -> Hub<Planner> {
     hub
 }
 
-fn create(
+pub(crate) fn create(
     hub: &Hub<Planner>,
     id: u128,
     text: &str,
@@ -64,7 +64,7 @@ fn create(
     submit(hub, &default(), id, Request::Create(role(text))).wait().map(|done| done.seq.unwrap())
 }
 
-fn has(hub: &Hub<Planner>, text: &str) -> bool {
+pub(crate) fn has(hub: &Hub<Planner>, text: &str) -> bool {
     hub.state(&default()).unwrap().unwrap().rows.contains_key(&role(text).key())
 }
 

@@ -22,6 +22,7 @@ use dataglot_model::Timestamp;
 use tokio_postgres::Client;
 
 use super::connect::{Link, connect};
+use super::probe::probe;
 use super::{Dsn, PostgresError};
 use crate::StoreError;
 
@@ -136,6 +137,8 @@ pub(crate) async fn ensure(client: &mut Client, store_id: Option<[u8; 16]>) -> R
 /// # Errors
 /// [`StoreError`]: the store is as it was, or some migrations further.
 pub fn up(dsn: &Dsn, options: UpOptions) -> Result<Vec<Applied>, StoreError> {
+    // Its lock is one of the session: behind a proxy that shares sessions it would stay with a stranger.
+    on_this_thread(async { Ok(probe(dsn).await.map_err(Box::new)?) })?;
     with_connection(dsn, async |client, _| {
         let UpOptions { grant_to, store_id } = options;
         if let Some(role) = &grant_to {
@@ -179,15 +182,17 @@ fn with_connection<T>(
     dsn: &Dsn,
     work: impl AsyncFnOnce(&mut Client, String) -> Result<T, MigrationError>,
 ) -> Result<T, StoreError> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| StoreError::io("open", &error))?;
-    runtime.block_on(async {
+    on_this_thread(async {
         let link = connect(dsn, "migrate").await.map_err(|error| Box::new(PostgresError::from(error)))?;
         let Link { mut client, mut messages, .. } = link;
         // Ends with the runtime, or when the connection does.
         tokio::spawn(async move { while poll_fn(|cx| messages.as_mut().poll_next(cx)).await.is_some() {} });
         work(&mut client, dsn.location()).await.map_err(|error| Box::new(PostgresError::from(error)).into())
     })
+}
+
+/// Runs `work` on the calling thread.
+fn on_this_thread<T>(work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| StoreError::io("open", &error))?.block_on(work)
 }

@@ -5,7 +5,7 @@ use crate::PostgresError;
 use crate::postgres::connect::Link;
 
 /// The oldest major version that is supported.
-const OLDEST: u32 = 13;
+const OLDEST: u32 = 14;
 
 /// What the server says about itself.
 #[derive(Debug, Default, PartialEq, Eq)]

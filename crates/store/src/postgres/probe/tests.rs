@@ -231,8 +231,8 @@ fn another_encoding_is_refused() {
 #[test]
 fn what_other_servers_would_say() {
     let good = Facts {
-        version_number: 130_000,
-        version: "13.0".to_owned(),
+        version_number: 140_000,
+        version: "14.0".to_owned(),
         encoding: "UTF8".to_owned(),
         superuser: false,
         fsync: true,
@@ -244,10 +244,10 @@ fn what_other_servers_would_say() {
     assert_eq!(good.check("x"), Ok(()));
     assert_eq!(good.findings(1), []);
     assert_eq!(good.findings(2).len(), 1, "several servers mean that a failover is to be expected");
-    let old = Facts { version_number: 120_017, version: "12.17".to_owned(), ..good };
+    let old = Facts { version_number: 130_020, version: "13.20".to_owned(), ..good };
     assert_eq!(
         old.check("x").unwrap_err().to_string(),
-        "the server at \"x\" is version 12.17, and 13 or later is needed"
+        "the server at \"x\" is version 13.20, and 14 or later is needed"
     );
     let weak = Facts { synchronous_commit: "local".to_owned(), ..old };
     assert_eq!(
