@@ -319,3 +319,71 @@ impl AsyncWrite for Stream {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// What comes of `pieces` of a client's, where at most 5 bytes are a credential.
+    async fn credential(pieces: &[&[u8]]) -> Result<Vec<u8>, Turned> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut link = Link::new(stream, Duration::from_secs(10), 1 << 10);
+        let send = async {
+            for piece in pieces {
+                client.write_all(piece).await.unwrap();
+                tokio::task::yield_now().await;
+            }
+            client.shutdown().await.unwrap();
+        };
+        let (read, ()) = tokio::join!(link.read_credential(5), send);
+        assert!(link.input.is_empty());
+        Ok(read?.bytes().to_vec())
+    }
+
+    #[tokio::test]
+    async fn w_02_a_credential_is_one_short_message_of_its_type() {
+        let refused = |turned: Result<Vec<u8>, Turned>| match turned {
+            Err(Turned::Refused(refusal)) => Some(refusal),
+            Ok(_) | Err(Turned::Away | Turned::Stuffed | Turned::Handshake(_) | Turned::Gone(_)) => None,
+        };
+        assert_eq!(credential(&[b"p\0\0\0\x09hello"]).await.unwrap(), b"hello");
+        assert_eq!(credential(&[b"p", b"\0\0", b"\0\x09he", b"llo"]).await.unwrap(), b"hello");
+        assert_eq!(credential(&[b"p\0\0\0\x04"]).await.unwrap(), b"");
+        // What follows stays where it is.
+        assert_eq!(credential(&[b"p\0\0\0\x05xQ\0\0\0\x05\0"]).await.unwrap(), b"x");
+        for long in [&b"p\0\0\0\x0a"[..], b"p\x7f\xff\xff\xff", b"p\xff\xff\xff\xff", b"p\0\0\0\x03", b"p\0\0\0\0"] {
+            assert_eq!(refused(credential(&[long]).await), Some(Refusal::CredentialLength), "{}", long.escape_ascii());
+        }
+        for other in (0..=u8::MAX).filter(|byte| *byte != b'p') {
+            assert_eq!(refused(credential(&[&[other]]).await), Some(Refusal::NotACredential), "{other}");
+        }
+        for cut in [&b""[..], b"p", b"p\0\0\0", b"p\0\0\0\x09hell"] {
+            assert!(matches!(credential(&[cut]).await, Err(Turned::Gone(Gone::Closed))), "{}", cut.escape_ascii());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_credential_is_not_shown() {
+        let credential = Credential(Zeroizing::new(b"CANARY-7Q".to_vec()));
+        assert_eq!(format!("{credential:?}"), "Credential(..)");
+    }
+
+    /// W-07.
+    #[tokio::test]
+    async fn w_07_a_credential_is_not_read_in_clear_from_elsewhere() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut link = Link::new(stream, Duration::from_secs(10), 1 << 10);
+        link.is_loopback = false;
+        client.write_all(b"p\0\0\0\x09hello").await.unwrap();
+        let refused = link.read_credential(5).await.unwrap_err();
+        assert!(matches!(refused, Turned::Refused(Refusal::Unencrypted)));
+        link.security.tls = true;
+        assert_eq!(link.read_credential(5).await.unwrap().bytes(), b"hello");
+    }
+}

@@ -112,8 +112,10 @@ fn a_02_broken_hashes_make_way() {
     const SHA256_RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x0b];
     for (last, is_known) in [(4, true), (5, true), (10, false), (14, false)] {
         let mut der = certificate.to_vec();
-        let places: Vec<usize> =
-            (0..der.len()).filter(|at| der[*at..].starts_with(SHA256_RSA)).map(|at| at + SHA256_RSA.len() - 1).collect();
+        let places: Vec<usize> = (0..der.len())
+            .filter(|at| der[*at..].starts_with(SHA256_RSA))
+            .map(|at| at + SHA256_RSA.len() - 1)
+            .collect();
         assert_eq!(places.len(), 2);
         places.iter().for_each(|at| der[*at] = last);
         let expected = is_known.then(|| Sha256::digest(&der).to_vec());

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use dataglot_server::{TlsConfig, TlsMode};
@@ -25,7 +26,10 @@ pub struct Pki {
 impl Pki {
     /// A new authority, whose certificate is in `ca.crt`; `server.crt` and `server.key` are there, too.
     pub fn new() -> Pki {
-        let pki = Pki { issuer: authority("ca"), directory: tempfile::tempdir().unwrap() };
+        // Two of the same name would differ by their signatures only, which OpenSSL finds words for of its own.
+        static COUNT: AtomicUsize = AtomicUsize::new(1);
+        let name = format!("ca {}", COUNT.fetch_add(1, Ordering::Relaxed));
+        let pki = Pki { issuer: authority(&name), directory: tempfile::tempdir().unwrap() };
         write(&pki.path("ca.crt"), &pki.issuer.pem());
         pki.serve(&KeyPair::generate().unwrap(), 2100);
         pki
