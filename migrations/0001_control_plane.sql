@@ -5,7 +5,8 @@
 --
 -- A record is kept byte for byte. Its frame is the columns format and checksum, its content is body.
 -- Columns that are generated from key and body are for people and for indexes; the coordinators
--- read the frame only.
+-- read the frame only. Where a commit would wait for it (objects.id and owner, changes.at and actor), it
+-- is the coordinators that take them from body.
 
 -- Functions that the tables and views below use --------------------------------------------------
 
@@ -81,8 +82,8 @@ CREATE TABLE objects (
     raw bytea,
     kind text COLLATE "C" GENERATED ALWAYS AS (key[1]) STORED,
     name text[] COLLATE "C" GENERATED ALWAYS AS (key[2:]) STORED,
-    id bigint GENERATED ALWAYS AS (json_integer(body, 'id')) STORED,
-    owner text COLLATE "C" GENERATED ALWAYS AS (body ->> 'owner') STORED,
+    id bigint,
+    owner text COLLATE "C",
     PRIMARY KEY (org, key),
     CHECK ((body IS NULL) <> (raw IS NULL))
 );
@@ -92,6 +93,8 @@ COMMENT ON TABLE objects IS 'What every object has, of whatever kind: id, owner,
 COMMENT ON COLUMN objects.key IS 'The kind of the object, then each part of its name.';
 COMMENT ON COLUMN objects.format IS 'The format of the record.';
 COMMENT ON COLUMN objects.checksum IS 'CRC-32 of table, key and content.';
+COMMENT ON COLUMN objects.id IS 'The id in body, for searches.';
+COMMENT ON COLUMN objects.owner IS 'The owner in body, for searches.';
 COMMENT ON COLUMN objects.body IS 'The content, byte for byte.';
 COMMENT ON COLUMN objects.raw IS 'The whole record where its content cannot be kept in body; as a rule it is damaged. See audit_unreadable.';
 
@@ -235,8 +238,8 @@ CREATE TABLE changes (
     body json,
     raw bytea,
     transaction_id text COLLATE "C",
-    at bigint GENERATED ALWAYS AS (CASE WHEN step = 0 THEN json_integer(body, 'at') END) STORED,
-    actor text COLLATE "C" GENERATED ALWAYS AS (CASE WHEN step = 0 THEN body ->> 'by' END) STORED,
+    at bigint,
+    actor text COLLATE "C",
     PRIMARY KEY (org, seq, step),
     CHECK ((body IS NULL) <> (raw IS NULL))
 );

@@ -249,8 +249,7 @@ pub(super) fn ensure_schema(dsn: &Dsn, store_id: Option<[u8; 16]>) -> Result<(),
                 "meta store: the server weakens its promises"
             );
         }
-        let Link { mut client, mut messages, .. } =
-            connect(dsn, "migrate").await.map_err(PostgresError::from)?;
+        let Link { mut client, mut messages, .. } = connect(dsn, "migrate").await.map_err(PostgresError::from)?;
         let mut ensured = pin!(ensure(&mut client, store_id));
         poll_fn(|cx| {
             if let Poll::Ready(done) = ensured.as_mut().poll(cx) {

@@ -8,6 +8,7 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use crate::record::{FRAME_BYTES, key, transaction_id};
 use crate::{StoreError, Table};
@@ -202,16 +203,55 @@ pub(super) const fn is_sealed(table: Table) -> bool {
     }
 }
 
+/// What people search for in the content of some tables. It is in columns of its own, which the server
+/// could compute from `body`, but that was a quarter of a commit's time.
+#[derive(Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(super) struct Fields {
+    /// Of `objects`.
+    pub(super) id: Lenient<i64>,
+    /// Of `objects`.
+    pub(super) owner: Lenient<String>,
+    /// Of the first row of a transaction in `changes`.
+    pub(super) at: Lenient<i64>,
+    /// Of the first row of a transaction in `changes`.
+    pub(super) by: Lenient<String>,
+}
+
+/// A field that may be anything.
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Lenient<T> {
+    /// It is of its type.
+    Is(T),
+    /// It is something else.
+    Not(IgnoredAny),
+}
+
+impl<T> Default for Lenient<T> {
+    fn default() -> Self {
+        Lenient::Not(IgnoredAny)
+    }
+}
+
+impl<T> Lenient<T> {
+    pub(super) fn get(self) -> Option<T> {
+        match self {
+            Lenient::Is(value) => Some(value),
+            Lenient::Not(IgnoredAny) => None,
+        }
+    }
+}
+
 /// The columns for `value`.
-pub(super) fn to_columns(table: Table, value: &[u8]) -> Columns<'_> {
-    let whole = Columns { format: 0, checksum: 0, body: None, raw: Some(value) };
+pub(super) fn to_columns(table: Table, value: &[u8]) -> (Columns<'_>, Fields) {
+    let whole = (Columns { format: 0, checksum: 0, body: None, raw: Some(value) }, Fields::default());
     let Some((&[format, a, b, c, d], body)) = value.split_first_chunk::<FRAME_BYTES>() else { return whole };
     // A ciphertext is in a column of bytes.
-    if !is_sealed(table) && !is_object(body) {
-        return whole;
-    }
+    let fields = if is_sealed(table) { Some(Fields::default()) } else { read_object(body) };
+    let Some(fields) = fields else { return whole };
     let checksum = i64::from(u32::from_le_bytes([a, b, c, d]));
-    Columns { format: i16::from(format), checksum, body: Some(body), raw: None }
+    (Columns { format: i16::from(format), checksum, body: Some(body), raw: None }, fields)
 }
 
 /// Appends the record that the columns hold.
@@ -232,15 +272,13 @@ pub(super) fn from_columns(columns: &Columns<'_>, value: &mut Vec<u8>) {
     }
 }
 
-/// Whether PostgreSQL takes `body` as a JSON object and can read any of its fields as text.
-fn is_object(body: &[u8]) -> bool {
-    #[derive(Deserialize)]
-    struct Any {}
-
-    body.first() == Some(&b'{')
-        && std::str::from_utf8(body).is_ok()
-        && !has_strange_escape(body)
-        && serde_json::from_slice::<Any>(body).is_ok()
+/// The fields of `body`, if PostgreSQL takes it as a JSON object and can read any of its fields as text.
+fn read_object(body: &[u8]) -> Option<Fields> {
+    let text = std::str::from_utf8(body).ok()?;
+    if !text.starts_with('{') || has_strange_escape(body) {
+        return None;
+    }
+    serde_json::from_str(text).ok()
 }
 
 /// Whether there is an escape `\u` other than that of a control character: our own JSON has no other
@@ -317,7 +355,7 @@ mod tests {
     }
 
     fn value_back(table: Table, value: &[u8]) -> Vec<u8> {
-        let columns = to_columns(table, value);
+        let (columns, _) = to_columns(table, value);
         assert!(columns.body.is_some() != columns.raw.is_some());
         let mut back = Vec::new();
         from_columns(&columns, &mut back);
@@ -336,7 +374,7 @@ mod tests {
             let texts = key_texts(columns, &key);
             assert!(!texts.0[0].starts_with(UNREADABLE_KEY), "{row:?}");
             assert_eq!(key_back(columns, &texts), key);
-            assert!(to_columns(table, &value).body.is_some(), "{row:?}");
+            assert!(to_columns(table, &value).0.body.is_some(), "{row:?}");
             assert_eq!(value_back(table, &value), value);
         }
     }
@@ -357,15 +395,29 @@ mod tests {
             br#"{"a":1}}"#,
         ] {
             let value = framed(body);
-            assert_eq!(to_columns(Table::Roles, &value).raw, Some(&value[..]), "{}", String::from_utf8_lossy(body));
+            assert_eq!(to_columns(Table::Roles, &value).0.raw, Some(&value[..]), "{}", String::from_utf8_lossy(body));
         }
         for body in [&br#"{"a":"\u0001 \\u0000 \" \\\\"}"#[..], "{\"ä\":[{}]}".as_bytes(), b"{}"] {
             let value = framed(body);
-            assert_eq!(to_columns(Table::Roles, &value).body, Some(body), "{}", String::from_utf8_lossy(body));
+            assert_eq!(to_columns(Table::Roles, &value).0.body, Some(body), "{}", String::from_utf8_lossy(body));
         }
-        assert_eq!(to_columns(Table::Secrets, &framed(b"\0")).body, Some(&b"\0"[..]));
-        assert_eq!(to_columns(Table::DataKeys, &framed(b"\0")).body, Some(&b"\0"[..]));
-        assert_eq!(to_columns(Table::Secrets, b"abcd").raw, Some(&b"abcd"[..]));
+        assert_eq!(to_columns(Table::Secrets, &framed(b"\0")).0.body, Some(&b"\0"[..]));
+        assert_eq!(to_columns(Table::DataKeys, &framed(b"\0")).0.body, Some(&b"\0"[..]));
+        assert_eq!(to_columns(Table::Secrets, b"abcd").0.raw, Some(&b"abcd"[..]));
+    }
+
+    #[test]
+    fn what_people_search_for_is_found_where_it_is_of_its_type() {
+        let fields = |body: &str| to_columns(Table::Objects, &[&[1, 2, 3, 4, 5], body.as_bytes()].concat()).1;
+        let Fields { id, owner, at, by } = fields(r#"{"by":"é\n","owner":"ann","later":[{"id":9}],"id":7,"at":-1}"#);
+        assert_eq!(
+            (id.get(), owner.get(), at.get(), by.get()),
+            (Some(7), Some("ann".into()), Some(-1), Some("é\n".into()))
+        );
+        for none in ["{}", r#"{"id":"7","owner":7,"at":1.5,"by":null}"#, r#"{"id":18446744073709551615,"owner":{}}"#] {
+            assert_eq!(fields(none), Fields::default(), "{none}");
+        }
+        assert_eq!(fields("damaged"), Fields::default());
     }
 
     /// What somebody wrote into the columns by hand is no record, and nothing worse.

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use tokio_postgres::types::{ToSql, Type};
 
 use super::layout::{
-    ChangeColumns, Columns, KEY_COLUMNS_MAX, KeyColumns, KeyTexts, change_columns, is_sealed, key_columns, key_texts,
-    to_columns,
+    ChangeColumns, Columns, Fields, KEY_COLUMNS_MAX, KeyColumns, KeyTexts, change_columns, is_sealed, key_columns,
+    key_texts, to_columns,
 };
 use super::wire::Content;
 use crate::{StoreError, Table};
@@ -59,6 +59,10 @@ pub(super) struct PutParameters<'a> {
     seq: Vec<i64>,
     step: Vec<i32>,
     transaction_id: Vec<Option<String>>,
+    /// What people search for, where the table has columns for it: `at` or `id`.
+    number: Vec<Option<i64>>,
+    /// `actor` or `owner`.
+    role: Vec<Option<String>>,
     format: Vec<i16>,
     checksum: Vec<i64>,
     body: Vec<Option<Content<'a>>>,
@@ -100,15 +104,22 @@ impl<'a> KeyParameters<'a> {
 
 impl<'a> PutParameters<'a> {
     fn push(&mut self, table: Table, columns: KeyColumns, key: &'a [u8], value: &'a [u8]) -> Result<(), StoreError> {
+        let (Columns { format, checksum, body, raw }, fields) = to_columns(table, value);
+        let Fields { id, owner, at, by } = fields;
         if table == Table::Changes {
             let ChangeColumns { seq, step, transaction_id } = change_columns(key, value)?;
             self.seq.push(seq);
             self.step.push(step);
             self.transaction_id.push(transaction_id);
+            self.number.push(at.get());
+            self.role.push(by.get());
         } else {
             self.keys.push(key_texts(columns, key));
         }
-        let Columns { format, checksum, body, raw } = to_columns(table, value);
+        if table == Table::Objects {
+            self.number.push(id.get());
+            self.role.push(owner.get());
+        }
         self.format.push(format);
         self.checksum.push(checksum);
         self.body.push(body.map(Content));
@@ -128,6 +139,10 @@ impl<'a> PutParameters<'a> {
         } else {
             self.keys.append(key_columns(table), out);
         }
+        if searched(table).is_some() {
+            let searched: [&(dyn ToSql + Sync); 2] = [&self.number, &self.role];
+            out.extend(searched);
+        }
         let frame: [&(dyn ToSql + Sync); 4] = [&self.format, &self.checksum, &self.body, &self.raw];
         out.extend(frame);
     }
@@ -138,6 +153,24 @@ pub(super) fn key_types(table: Table) -> impl Iterator<Item = Type> {
     std::iter::repeat_n(Type::TEXT_ARRAY, key_columns(table).parameters())
 }
 
+/// The columns for what people search for in the content of the table's records: a number, a role.
+fn searched(table: Table) -> Option<[&'static str; 2]> {
+    match table {
+        Table::Objects => Some(["id", "owner"]),
+        Table::Changes => Some(["at", "actor"]),
+        Table::Entries
+        | Table::Secrets
+        | Table::Users
+        | Table::Roles
+        | Table::RoleMembers
+        | Table::Policies
+        | Table::Grants
+        | Table::DerivedProducts
+        | Table::DataKeys
+        | Table::Meta => None,
+    }
+}
+
 /// The types of the parameters of [`put_sql`].
 pub(super) fn put_types(table: Table) -> Vec<Type> {
     let keys: Vec<_> = if table == Table::Changes {
@@ -145,8 +178,9 @@ pub(super) fn put_types(table: Table) -> Vec<Type> {
     } else {
         key_types(table).collect()
     };
+    let searched = searched(table).map(|_| [Type::INT8_ARRAY, Type::TEXT_ARRAY]).into_iter().flatten();
     let body = if is_sealed(table) { Type::BYTEA_ARRAY } else { Type::JSON_ARRAY };
-    keys.into_iter().chain([Type::INT2_ARRAY, Type::INT8_ARRAY, body, Type::BYTEA_ARRAY]).collect()
+    keys.into_iter().chain(searched).chain([Type::INT2_ARRAY, Type::INT8_ARRAY, body, Type::BYTEA_ARRAY]).collect()
 }
 
 /// Where the org of the rows comes from: a table expression `head` with a column `org`.
@@ -197,26 +231,30 @@ pub(super) fn delete_sql(table: Table, head: Head, first: usize) -> String {
 /// Writes rows, which are the parameters from `first` on.
 pub(super) fn put_sql(table: Table, head: Head, first: usize) -> String {
     let columns = key_columns(table);
-    let names = columns.names().join(", ");
-    let parameters = parameters(first, put_types(table).len());
-    let head = head.sql();
+    let keys = columns.names();
+    let mut rest = Vec::new();
     if table == Table::Changes {
-        // Append-only: what is there is never overwritten.
-        return format!(
-            "INSERT INTO changes (org, seq, step, transaction_id, format, checksum, body, raw) \
-             SELECT head.org, r.seq, r.step, r.transaction_id, r.format, r.checksum, r.body, r.raw \
-             FROM {head}, unnest({parameters}) AS r (seq, step, transaction_id, format, checksum, body, raw)"
-        );
+        rest.push("transaction_id");
     }
-    let values: Vec<_> = key_expressions(columns, "r").into_iter().map(|(_, value)| value).collect();
-    let values = values.join(", ");
-    format!(
-        "INSERT INTO {table} (org, {names}, format, checksum, body, raw) \
-         SELECT head.org, {values}, r.format, r.checksum, r.body, r.raw \
-         FROM {head}, unnest({parameters}) AS r ({names}, format, checksum, body, raw) \
-         ON CONFLICT (org, {names}) DO UPDATE \
-         SET format = excluded.format, checksum = excluded.checksum, body = excluded.body, raw = excluded.raw"
-    )
+    rest.extend(searched(table).into_iter().flatten());
+    rest.extend(["format", "checksum", "body", "raw"]);
+    let key_values: Vec<_> = key_expressions(columns, "r").into_iter().map(|(_, value)| value).collect();
+    let rest_values: Vec<_> = rest.iter().map(|name| format!("r.{name}")).collect();
+    let (keys, rest_names) = (keys.join(", "), rest.join(", "));
+    let mut sql = format!(
+        "INSERT INTO {table} (org, {keys}, {rest_names}) SELECT head.org, {}, {} \
+         FROM {}, unnest({}) AS r ({keys}, {rest_names})",
+        key_values.join(", "),
+        rest_values.join(", "),
+        head.sql(),
+        parameters(first, put_types(table).len())
+    );
+    // History is append-only: what is there is never overwritten.
+    if table != Table::Changes {
+        let set: Vec<_> = rest.iter().map(|name| format!("{name} = excluded.{name}")).collect();
+        sql.push_str(&format!(" ON CONFLICT (org, {keys}) DO UPDATE SET {}", set.join(", ")));
+    }
+    sql
 }
 
 /// Rows by their keys, each with the place of its key, from 1; nulls: there is none.

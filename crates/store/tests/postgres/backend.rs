@@ -392,6 +392,25 @@ fn an_org_goes_with_all_its_rows() {
     assert_eq!(database.query_one("SELECT count(*) FROM dataglot.changes WHERE org = 'default'"), "4");
 }
 
+/// The columns by which people search are written by us: they say what the records say.
+#[test]
+fn what_people_search_for_is_what_the_records_say() {
+    let database = Cluster::shared().database();
+    let hub = hub(open(&database));
+    let sample = || rows().into_iter().map(Mutation::Put).collect();
+    for id in [2, 3] {
+        submit(&hub, &default(), id, Request::Write(sample())).wait().ok().unwrap();
+        let of_objects = "SELECT count(*) FILTER (WHERE id IS NOT NULL) || ' ' || count(owner) || ' ' || count(*) FILTER
+            (WHERE id IS DISTINCT FROM (body ->> 'id')::bigint OR owner IS DISTINCT FROM body ->> 'owner')
+            FROM dataglot.objects";
+        assert_eq!(database.query_one(of_objects), "11 1 0");
+    }
+    let of_changes = "SELECT count(at) || ' ' || count(actor) || ' ' || count(*) FILTER
+        (WHERE at <> (body ->> 'at')::bigint OR actor <> body ->> 'by' OR transaction_id <> body ->> 'id')
+        FROM dataglot.changes";
+    assert_eq!(database.query_one(of_changes), "3 3 0");
+}
+
 /// Without its server reads go on and writes fail; with it all is well again, without a restart.
 #[test]
 fn m7_a_server_that_dies_is_survived() {
