@@ -30,7 +30,7 @@ pub use privilege::{
     Audience, GrantTarget, Grantee, Others, PatternKind, PatternScope, Privilege, PrivilegeSet, TargetClass,
 };
 pub use problem::{Notice, Problem, Report, Severity};
-pub use sensitive::{Sealed, SecretHash, Sensitive};
+pub use sensitive::{Sealed, SealedBy, SecretHash, Sensitive};
 pub use span::{At, Span};
 pub use sqlstate::SqlState;
 pub use statement::{

@@ -78,6 +78,8 @@ pub enum Row {
     Grant(GrantKey, Arc<GrantRecord>),
     /// `derived_products`
     View(TableRef, Arc<ViewDef>),
+    /// `previous_secrets`: the raw envelope of the value before the present one.
+    PreviousSecret(Name, Arc<[u8]>, SecretHash),
     /// `data_keys`: a data key of the org, wrapped, by its number from 1.
     DataKey(u32, Arc<[u8]>, SecretHash),
 }
@@ -98,6 +100,7 @@ pub enum RowKey {
     Policy(Name),
     Grant(GrantKey),
     View(TableRef),
+    PreviousSecret(Name),
     DataKey(u32),
 }
 
@@ -113,6 +116,7 @@ impl Row {
             Row::Policy(name, _) => RowKey::Policy(name.clone()),
             Row::Grant(key, _) => RowKey::Grant(key.clone()),
             Row::View(name, _) => RowKey::View(name.clone()),
+            Row::PreviousSecret(name, ..) => RowKey::PreviousSecret(name.clone()),
             Row::DataKey(no, ..) => RowKey::DataKey(*no),
         }
     }

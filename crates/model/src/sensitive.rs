@@ -78,6 +78,17 @@ impl<'de> Deserialize<'de> for SecretHash {
     }
 }
 
+/// The data key that something was sealed with.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SealedBy {
+    /// Its number.
+    pub no: u32,
+    /// Hash of its wrapped form. If the store holds another one at commit, the statement starts over.
+    pub hash: SecretHash,
+    /// Its wrapped form, where it was made for this: the org had none.
+    pub made: Option<Arc<[u8]>>,
+}
+
 /// A credential in the form in which it may be stored and planned with.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Sealed {
@@ -92,14 +103,21 @@ pub enum Sealed {
         /// Hash of the ciphertext that was there when this one was made; `None`: there was none.
         /// If the store holds another one at commit, the statement starts over.
         seen: Option<SecretHash>,
+        /// The data key that sealed it; `None`: a key derived from the master key.
+        by: Option<SealedBy>,
     },
     /// The value is the one that the store holds already: nothing is to change.
     Unchanged {
         /// Hash of the ciphertext that was compared. `None` for a password.
         seen: Option<SecretHash>,
     },
-    /// A password's verifier, in the text form of its method (`SCRAM-SHA-256$…`).
-    Verifier(Arc<str>),
+    /// A password's verifier.
+    Verifier {
+        /// As it is stored: in the text form of its method (`SCRAM-SHA-256$…`), or sealed for the role's name.
+        text: Arc<str>,
+        /// The data key that sealed it; `None`: it is not sealed.
+        by: Option<SealedBy>,
+    },
     /// An empty password: the password is removed, with a notice.
     EmptyPassword,
 }
@@ -110,7 +128,7 @@ impl fmt::Debug for Sealed {
         f.write_str(match self {
             Sealed::Envelope { .. } => "[sealed]",
             Sealed::Unchanged { .. } => "[unchanged]",
-            Sealed::Verifier(_) => "[verifier]",
+            Sealed::Verifier { .. } => "[verifier]",
             Sealed::EmptyPassword => "[empty]",
         })
     }

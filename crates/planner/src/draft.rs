@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use dataglot_model::command::{CommentText, ExpectedVersion, GranteeSpec, RoleSpec};
 use dataglot_model::def::{Header, Stamp};
-use dataglot_model::{Actor, At, Grantee, Mutation, Name, Notice, ObjectRef, Row, RowKey};
+use dataglot_model::{Actor, At, Grantee, Mutation, Name, Notice, ObjectRef, Row, RowKey, SealedBy};
 
 use crate::{Image, Plan, PlanCx, PlanError};
 
@@ -84,6 +84,23 @@ impl<'a> Draft<'a> {
             }
         }
         image
+    }
+
+    /// Sees to it that the org has the data key that something of `object` was sealed with: one that was made
+    /// for it becomes the org's first, in the same transaction.
+    ///
+    /// # Errors
+    /// [`PlanError::Stale`]: the org has another one by now.
+    pub(crate) fn bring_key(&mut self, object: &ObjectRef, by: Option<&SealedBy>) -> Result<(), PlanError> {
+        let Some(SealedBy { no, hash, made }) = by else { return Ok(()) };
+        match made {
+            None if self.image.data_key(*no).is_some_and(|(_, found)| found == *hash) => Ok(()),
+            Some(wrapped) if self.image.data_keys().next().is_none() => {
+                self.put(Row::DataKey(*no, wrapped.clone(), *hash));
+                Ok(())
+            }
+            None | Some(_) => Err(PlanError::Stale { object: object.clone() }),
+        }
     }
 
     /// Tells the client something.

@@ -40,7 +40,7 @@ pub use dependencies::{Dependent, dependencies, dependents};
 pub use effective::{EffectiveGrant, effective_grants, has_privilege, roles_of_transitive, usable_roles};
 pub use error::{DEPENDENTS_LISTED_MAX, PlanError};
 pub use image::{Image, Object, Secret};
-pub use org::{OrgEffect, OrgPlan, initial_superuser, plan_org};
+pub use org::{FIRST_SUPERUSER, OrgEffect, OrgPlan, initial_superuser, plan_org};
 pub use recreate::{recreate, recreate_grants};
 
 pub(crate) use draft::Draft;

@@ -11,7 +11,7 @@ use dataglot_model::{
 use crate::{AuthorizedOrg, Draft, Image, Plan, PlanCx, PlanError};
 
 /// The first superuser of an org for which the statement names none.
-const ADMIN: &str = "admin";
+pub const FIRST_SUPERUSER: &str = "admin";
 
 /// What a statement on orgs changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,15 +87,17 @@ fn create(
             crate::role::check_name(admin)?;
             admin.value.clone()
         }
-        None => {
-            Name::new(ADMIN).map_err(|_| PlanError::rule(SqlState::InvalidName, "no name for the first superuser"))?
-        }
+        None => Name::new(FIRST_SUPERUSER)
+            .map_err(|_| PlanError::rule(SqlState::InvalidName, "no name for the first superuser"))?,
     };
-    let mut verifier = None;
+    let (mut verifier, mut key) = (None, None);
     match password.map(|p| &p.value) {
         None | Some(PasswordChange::Remove) => {}
         Some(PasswordChange::Set(sealed)) => match sealed {
-            Sealed::Verifier(text) => verifier = Some(text.clone()),
+            Sealed::Verifier { text, by } => {
+                verifier = Some(text.clone());
+                key = by.as_ref().and_then(|by| Some(Row::DataKey(by.no, by.made.clone()?, by.hash)));
+            }
             Sealed::EmptyPassword => draft.notice(Notice::note(crate::role::EMPTY_PASSWORD)),
             Sealed::Envelope { .. } | Sealed::Unchanged { .. } => {
                 return Err(PlanError::Stale { object: ObjectRef::Role(admin) });
@@ -105,7 +107,8 @@ fn create(
     let header = draft.new_header(None, None);
     let org_id = header.id.0;
     draft.put_header(object, header);
-    let mutations = initial_superuser(&admin, verifier, draft.cx.now);
+    let mut mutations = initial_superuser(&admin, verifier, draft.cx.now);
+    mutations.extend(key.map(Mutation::Put));
     Ok(OrgEffect::Create { name: name.value.clone(), org_id, mutations })
 }
 

@@ -107,9 +107,13 @@ pub(crate) fn rename_view(draft: &mut Draft<'_>, from: &TableRef, to: &TableRef)
     Ok(())
 }
 
-/// Renames a role that exists to a name that is free. Stamps keep the name that it had: they are history.
-pub(crate) fn rename_role(draft: &mut Draft<'_>, from: &Name, to: &Name) {
-    let Some(def) = draft.image.role(from).map(|o| o.def.clone()) else { return };
+/// Renames a role that exists to a name that is free; `verifier` is its own for that name. Stamps keep the
+/// name that it had: they are history.
+pub(crate) fn rename_role(draft: &mut Draft<'_>, from: &Name, to: &Name, verifier: Option<Arc<str>>) {
+    let Some(mut def) = draft.image.role(from).map(|o| o.def.clone()) else { return };
+    if def.verifier != verifier {
+        def = Arc::new(RoleDef { verifier, ..RoleDef::clone(&def) });
+    }
     let owned: Vec<ObjectRef> = draft.image.owned_by(from).cloned().collect();
     let policies: Vec<Name> = draft.image.policies_naming(from).cloned().collect();
     draft.move_header(&ObjectRef::Role(from.clone()), &ObjectRef::Role(to.clone()));

@@ -138,7 +138,10 @@ fn changed(
         None => def.verifier.clone(),
         Some(PasswordChange::Remove) => None,
         Some(PasswordChange::Set(sealed)) => match sealed {
-            Sealed::Verifier(text) => Some(text.clone()),
+            Sealed::Verifier { text, by } => {
+                draft.bring_key(object, by.as_ref())?;
+                Some(text.clone())
+            }
             Sealed::EmptyPassword => {
                 draft.notice(Notice::note(EMPTY_PASSWORD));
                 None
@@ -221,7 +224,7 @@ fn differences(draft: &Draft<'_>, c: &CreateRole<Sealed>) -> Vec<String> {
         None => false,
         Some(PasswordChange::Remove) => def.verifier.is_some(),
         Some(PasswordChange::Set(sealed)) => match sealed {
-            Sealed::Verifier(text) => def.verifier.as_ref() != Some(text),
+            Sealed::Verifier { text, by: _ } => def.verifier.as_ref() != Some(text),
             Sealed::EmptyPassword => def.verifier.is_some(),
             Sealed::Unchanged { .. } => false,
             Sealed::Envelope { .. } => true,
@@ -281,12 +284,24 @@ pub(crate) fn plan_alter_role(draft: &mut Draft<'_>, c: &AlterRole<Sealed>) -> R
             }
             Ok(())
         }
-        AlterRoleAction::Rename(to) => {
+        AlterRoleAction::Rename { to, resealed } => {
             check_name(to)?;
             if draft.image.role(to).is_some() {
                 return Err(PlanError::exists(ObjectRef::Role(to.value.clone()), to.span));
             }
-            rename::rename_role(draft, &name, to);
+            let verifier = match resealed {
+                Some(Sealed::Verifier { text, by }) => {
+                    draft.bring_key(&object, by.as_ref())?;
+                    Some(text.clone())
+                }
+                // The verifier is bound to the old name.
+                None if old.has_sealed_verifier() => return Err(PlanError::Stale { object }),
+                None => old.verifier.clone(),
+                Some(Sealed::Envelope { .. } | Sealed::Unchanged { .. } | Sealed::EmptyPassword) => {
+                    return Err(PlanError::Stale { object });
+                }
+            };
+            rename::rename_role(draft, &name, to, verifier);
             Ok(())
         }
         AlterRoleAction::Set { name: setting, value } => set_settings(draft, &name, &old, |settings| {

@@ -31,11 +31,12 @@ pub(crate) fn plan_create_secret(draft: &mut Draft<'_>, c: &CreateSecret<Sealed>
     }
     let stale = || PlanError::Stale { object: object.clone() };
     let (origin, envelope) = match &value.value {
-        SecretValue::Value(Sealed::Envelope { bytes, hash, value_version: 1, seen: None }) => {
+        SecretValue::Value(Sealed::Envelope { bytes, hash, value_version: 1, seen: None, by }) => {
+            draft.bring_key(&object, by.as_ref())?;
             (SecretOrigin::Sealed(*hash), Some((bytes.clone(), *hash)))
         }
         SecretValue::Value(
-            Sealed::Envelope { .. } | Sealed::Unchanged { .. } | Sealed::Verifier(_) | Sealed::EmptyPassword,
+            Sealed::Envelope { .. } | Sealed::Unchanged { .. } | Sealed::Verifier { .. } | Sealed::EmptyPassword,
         ) => return Err(stale()),
         SecretValue::Env(variable) => (SecretOrigin::Env(variable.clone()), None),
         SecretValue::File(path) => (SecretOrigin::File(path.clone()), None),
@@ -92,10 +93,11 @@ fn set_value(draft: &mut Draft<'_>, name: &At<Name>, value: &At<SecretValue<Seal
     let stale = || Err(PlanError::Stale { object: object.clone() });
     let mut envelope = None;
     let origin = match &value.value {
-        SecretValue::Value(Sealed::Envelope { bytes, hash, value_version, seen }) => {
+        SecretValue::Value(Sealed::Envelope { bytes, hash, value_version, seen, by }) => {
             if *seen != present || *value_version != next {
                 return stale();
             }
+            draft.bring_key(&object, by.as_ref())?;
             envelope = Some((bytes.clone(), *hash));
             SecretOrigin::Sealed(*hash)
         }
@@ -105,7 +107,7 @@ fn set_value(draft: &mut Draft<'_>, name: &At<Name>, value: &At<SecretValue<Seal
             }
             return Ok(());
         }
-        SecretValue::Value(Sealed::Verifier(_) | Sealed::EmptyPassword) => return stale(),
+        SecretValue::Value(Sealed::Verifier { .. } | Sealed::EmptyPassword) => return stale(),
         SecretValue::Env(variable) => SecretOrigin::Env(variable.clone()),
         SecretValue::File(path) => SecretOrigin::File(path.clone()),
         SecretValue::Redacted => return Ok(()),
@@ -143,13 +145,16 @@ fn rename_secret(
         }
         let kept = meta.value_version;
         match resealed {
-            Some(Sealed::Envelope { bytes, hash, value_version, seen })
+            Some(Sealed::Envelope { bytes, hash, value_version, seen, by })
                 if *seen == present && (*value_version == kept || *value_version == kept.saturating_add(1)) =>
             {
+                draft.bring_key(&from, by.as_ref())?;
                 meta = SecretMeta { value_version: *value_version, origin: SecretOrigin::Sealed(*hash) };
                 envelope = Some((bytes.clone(), *hash));
             }
-            Some(Sealed::Envelope { .. } | Sealed::Unchanged { .. } | Sealed::Verifier(_) | Sealed::EmptyPassword)
+            Some(
+                Sealed::Envelope { .. } | Sealed::Unchanged { .. } | Sealed::Verifier { .. } | Sealed::EmptyPassword,
+            )
             | None => return Err(PlanError::Stale { object: from }),
         }
     }

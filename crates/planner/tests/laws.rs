@@ -155,7 +155,7 @@ fn seal(command: Command<Sensitive>) -> Command<Sealed> {
                 AlterRoleAction::Attributes { attributes: a, comment } => {
                     AlterRoleAction::Attributes { attributes: attributes(a), comment }
                 }
-                AlterRoleAction::Rename(to) => AlterRoleAction::Rename(to),
+                AlterRoleAction::Rename { to, resealed: _ } => AlterRoleAction::Rename { to, resealed: None },
                 AlterRoleAction::Set { name, value } => AlterRoleAction::Set { name, value },
                 AlterRoleAction::Reset(name) => AlterRoleAction::Reset(name),
                 AlterRoleAction::ResetAll => AlterRoleAction::ResetAll,

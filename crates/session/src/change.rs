@@ -200,10 +200,17 @@ impl Session {
         let kind = self.password_kind();
         let command = self.interruptible(seal::seal_org(&engine, &newest.0, &actor, kind, command)).await?;
         drop(newest);
+        let dropped = match &command {
+            OrgCommand::Drop { name, .. } => Some(name.value.clone()),
+            OrgCommand::Create { .. } => None,
+        };
         let sql = Arc::clone(&statement.sql);
         let request = Request::Org(Box::new(OrgRequest { actor, now, command, sql }));
         match self.submit(id, request, now).await {
-            Ok((answer, seq)) => Ok((self.told(answer), seq)),
+            Ok((answer, seq)) => {
+                dropped.iter().for_each(|org| self.engine.data_keys().forget(org));
+                Ok((self.told(answer), seq))
+            }
             Err(SubmitFailure::Stale(error) | SubmitFailure::Other(error)) => Err(error),
         }
     }
@@ -311,6 +318,6 @@ pub(crate) fn check_role_settings(command: &Command<Sensitive>) -> Result<(), Se
     match action {
         AlterRoleAction::Set { name, value } => settings::check(name, value).map(drop).map_err(|e| e.at(name.span)),
         AlterRoleAction::Reset(name) => settings::check_name(name).map_err(|e| e.at(name.span)),
-        AlterRoleAction::Attributes { .. } | AlterRoleAction::Rename(_) | AlterRoleAction::ResetAll => Ok(()),
+        AlterRoleAction::Attributes { .. } | AlterRoleAction::Rename { .. } | AlterRoleAction::ResetAll => Ok(()),
     }
 }

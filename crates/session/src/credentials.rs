@@ -18,7 +18,7 @@ use zeroize::Zeroizing;
 
 use crate::engine::Engine;
 use crate::login::find_org;
-use crate::seal;
+use crate::seal::{self, open_verifier};
 
 /// Where the store keeps what made-up verifiers are made of. It is the same for all coordinators, for ever.
 const MOCK_KEY: &str = "login_mock";
@@ -52,16 +52,6 @@ impl PasswordVerifier {
             Some(PasswordVerifier::Md5(text))
         } else {
             None
-        }
-    }
-
-    /// Whether it was made from `password`. Takes milliseconds to tenths of a second, and memory for argon2id:
-    /// not for threads of an async runtime, and not for many at once. An md5 verifier is none of the password.
-    pub fn is_of(&self, password: &Sensitive) -> bool {
-        match self {
-            PasswordVerifier::Scram(verifier) => verifier.is_of(password),
-            PasswordVerifier::Argon2id(text) => argon2::matches(password, text),
-            PasswordVerifier::Md5(_) => false,
         }
     }
 }
@@ -98,6 +88,18 @@ impl Credentials {
                 scram::Subject::Unknown(self.mock.clone())
             }
         }
+    }
+
+    /// Whether `password` lets the user in. Takes as long whoever it is: milliseconds to tenths of a second, and up
+    /// to 64 MiB. Not for threads of an async runtime, and not for many at once.
+    pub fn is_password(&self, password: &Sensitive) -> bool {
+        let is_right = match &self.verifier {
+            PasswordVerifier::Scram(verifier) => verifier.is_of(password),
+            PasswordVerifier::Argon2id(text) => argon2::matches(password, text),
+            // The password is not what it is made for.
+            PasswordVerifier::Md5(_) => self.mock.is_of(password) & false,
+        };
+        is_right & self.may_log_in
     }
 
     /// What the session is to know of the proof, once it was given.
@@ -307,13 +309,4 @@ pub(crate) fn sets_password_of<V>(command: &Command<V>, actor: &Actor) -> Option
         return seal::selected(role, actor);
     }
     None
-}
-
-/// A role's verifier.
-///
-/// # Errors
-/// It does not open.
-fn open_verifier(_engine: &Engine, image: &Image, role: &Name) -> Result<Option<Zeroizing<String>>, VaultError> {
-    let stored = image.role(role).and_then(|role| role.def.verifier.as_deref());
-    Ok(stored.map(|text| Zeroizing::new(text.to_owned())))
 }

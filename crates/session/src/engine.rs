@@ -7,8 +7,8 @@ use std::time::Duration;
 use dataglot_grammar::Limits;
 use dataglot_model::def::ObjectId;
 use dataglot_model::{
-    ChangedStatement, HeadRecord, Name, Notice, OrgName, Problem, Report, Sensitive, Seq, SqlState, Timestamp,
-    TransactionId,
+    ChangedStatement, HeadRecord, Mutation, Name, Notice, OrgName, Problem, Report, Sensitive, Seq, SqlState,
+    Timestamp, TransactionId,
 };
 use dataglot_planner::initial_superuser;
 use dataglot_store::{ChangeEntry, FirstOrg, Hub, HubLimits, ImageSink, MetaStore, StoreError, Table};
@@ -20,7 +20,7 @@ use crate::compiler::{OrgState, Planner};
 use crate::credentials::{Mock, MockError};
 use crate::error::SessionError;
 use crate::login::Absent;
-use crate::seal;
+use crate::seal::{self, KeyCache};
 
 /// Where the store keeps the canary that tells a wrong key.
 const CANARY_KEY: &str = "key_canary";
@@ -117,6 +117,7 @@ pub struct Engine {
     connections: Mutex<BTreeMap<(OrgName, ObjectId), u32>>,
     absent: Absent,
     mock: Mock,
+    data_keys: KeyCache,
 }
 
 impl Engine {
@@ -151,6 +152,7 @@ impl Engine {
             connections: Mutex::default(),
             absent: Absent::default(),
             mock,
+            data_keys: KeyCache::default(),
         }))
     }
 
@@ -176,16 +178,18 @@ impl Engine {
     /// # Errors
     /// The store is not new, the password is empty, or it cannot be written.
     pub async fn bootstrap(self: &Arc<Self>, admin: Name, password: Option<Sensitive>) -> Result<(), Report> {
-        let verifier = match password {
-            None => None,
-            Some(text) => match seal::verifier(self, text).await.map_err(SessionError::into_report)? {
-                Some(verifier) => Some(verifier),
+        let (verifier, key) = match password {
+            None => (None, None),
+            Some(text) => match seal::verifier(self, &admin, text).await.map_err(SessionError::into_report)? {
+                Some((verifier, key)) => (Some(verifier), key),
                 None => {
                     return Err(Report::error(SqlState::InvalidParameterValue, "the superuser's password is empty"));
                 }
             },
         };
         let at = self.now();
+        let mut mutations = initial_superuser(&admin, verifier, at);
+        mutations.extend(key.map(Mutation::Put));
         let sql = format!("CREATE ROLE {admin} SUPERUSER LOGIN");
         let first = FirstOrg {
             name: OrgName::default_org(),
@@ -194,7 +198,7 @@ impl Engine {
             at,
             actor: admin.clone(),
             session: "bootstrap".into(),
-            statement: ChangedStatement { sql: sql.into(), mutations: initial_superuser(&admin, verifier, at) },
+            statement: ChangedStatement { sql: sql.into(), mutations },
         };
         self.hub.create_first_org(first).await.map(drop).map_err(|e| Report::from(&e))
     }
@@ -273,6 +277,11 @@ impl Engine {
         &self.absent
     }
 
+    /// Data keys that were unwrapped.
+    pub(crate) fn data_keys(&self) -> &KeyCache {
+        &self.data_keys
+    }
+
     /// What the answers to unknown users are made of.
     pub(crate) fn mock(&self) -> &Mock {
         &self.mock
@@ -336,13 +345,13 @@ fn check_key(store: &dyn MetaStore, ring: &KeyRing, entropy: &dyn Entropy) -> Re
     }
 }
 
-/// Whether any org has a secret in the store.
+/// Whether any org has a value or a data key in the store.
 fn holds_secrets(store: &dyn MetaStore) -> Result<bool, StoreError> {
     struct Seen(bool);
     impl ImageSink for Seen {
         fn begin(&mut self, _head: HeadRecord) {}
         fn row(&mut self, table: Table, _key: &[u8], _value: &[u8]) {
-            self.0 |= table == Table::Secrets;
+            self.0 |= matches!(table, Table::Secrets | Table::DataKeys);
         }
     }
     let mut seen = Seen(false);

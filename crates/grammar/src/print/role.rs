@@ -42,7 +42,7 @@ pub(super) fn print_alter_role<V>(sql: &mut Sql, alter: &AlterRole<V>) {
             print_attributes(sql, attributes, None);
             sql.comment(comment.as_deref())
         }
-        AlterRoleAction::Rename(to) => sql.word("RENAME TO").word(&to.value),
+        AlterRoleAction::Rename { to, resealed: _ } => sql.word("RENAME TO").word(&to.value),
         AlterRoleAction::Set { name, value } => sql.word("SET").word(setting(&name.value)).word("TO").string(value),
         AlterRoleAction::Reset(name) => sql.word("RESET").word(setting(&name.value)),
         AlterRoleAction::ResetAll => sql.word("RESET ALL"),

@@ -189,7 +189,7 @@ pub(super) fn alter(c: &mut Cursor<'_>) -> Parse<AlterRole<Sensitive>> {
     let role = if c.accept(&["ALL"]) { RoleSelector::All } else { RoleSelector::One(c.role_spec()?) };
     let expected = if_version(c)?;
     let action = if c.accept(&["RENAME", "TO"]) {
-        AlterRoleAction::Rename(c.name()?)
+        AlterRoleAction::Rename { to: c.name()?, resealed: None }
     } else if c.are(&["IN", "DATABASE"]) {
         return Err(SyntaxError::unsupported(
             "IN DATABASE",
@@ -220,7 +220,9 @@ pub(super) fn alter(c: &mut Cursor<'_>) -> Parse<AlterRole<Sensitive>> {
         }
         AlterRoleAction::Attributes { attributes: clauses.attributes, comment: clauses.comment }
     };
-    if role == RoleSelector::All && matches!(action, AlterRoleAction::Attributes { .. } | AlterRoleAction::Rename(_)) {
+    if role == RoleSelector::All
+        && matches!(action, AlterRoleAction::Attributes { .. } | AlterRoleAction::Rename { .. })
+    {
         return Err(c.unexpected());
     }
     Ok(AlterRole { role, on_missing, expected, action })

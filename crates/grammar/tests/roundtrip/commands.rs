@@ -118,7 +118,7 @@ pub fn role() -> impl Strategy<Value = AnyCommand> {
     });
     let own = prop_oneof![
         named.prop_map(|(attributes, comment)| AlterRoleAction::Attributes { attributes, comment }),
-        at_of(name()).prop_map(AlterRoleAction::Rename),
+        at_of(name()).prop_map(|to| AlterRoleAction::Rename { to, resealed: None }),
     ];
     let any_role = prop_oneof![1 => Just(RoleSelector::All), 3 => at_of(role_spec()).prop_map(RoleSelector::One)];
     let setting = prop_oneof![

@@ -121,8 +121,14 @@ pub enum AlterRoleAction<V> {
         /// `COMMENT 'text'`
         comment: Option<String>,
     },
-    /// `RENAME TO name`
-    Rename(At<Name>),
+    /// `RENAME TO name`. A sealed verifier is bound to the name, so it is sealed again: `resealed` is `None` in
+    /// what the grammar gives, and where there is none that is sealed.
+    Rename {
+        /// The new name.
+        to: At<Name>,
+        /// The same verifier, sealed for the new name.
+        resealed: Option<V>,
+    },
     /// `SET name TO value`: a session setting at login. The setting's name is checked by `session`
     /// before planning; the value is text.
     Set {

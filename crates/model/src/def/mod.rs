@@ -19,8 +19,8 @@ use serde::{Deserialize, Serialize};
 pub use catalog::{CatalogDef, OptionKey, OptionValue};
 pub use grant::{GrantKey, GrantRecord, MembershipKey, MembershipOptions, MembershipRecord};
 pub use policy::{ExpressionText, MaskDef, MaskFunction, MaskTarget, PolicyDef, RowFilterDef, RowFilterTarget};
-pub use role::RoleDef;
-pub use secret::{SecretMeta, SecretOrigin};
+pub use role::{RoleDef, SEALED_VERIFIER};
+pub use secret::{PreviousSecret, SecretMeta, SecretOrigin};
 pub use view::{ReferenceRole, SecurityMode, ViewDef, ViewReference};
 
 use crate::{Name, Seq, Timestamp};

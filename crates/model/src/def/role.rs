@@ -7,6 +7,9 @@ use std::sync::Arc;
 use crate::Timestamp;
 use crate::def::Extra;
 
+/// What the text of a sealed verifier starts with; the base64 of the ciphertext follows.
+pub const SEALED_VERIFIER: &str = "sealed:";
+
 /// The attributes of a role.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RoleDef {
@@ -24,12 +27,20 @@ pub struct RoleDef {
     pub connection_limit: i32,
     /// `VALID UNTIL`: no login by password from then on.
     pub valid_until: Option<Timestamp>,
-    /// The password's verifier, in the text form of its method. Never a password.
+    /// The password's verifier, in the text form of its method, or sealed ([`SEALED_VERIFIER`]). Never a
+    /// password.
     pub verifier: Option<Arc<str>>,
     /// `ALTER ROLE … SET`: session settings at login.
     pub settings: Option<Box<BTreeMap<String, String>>>,
     /// Unknown fields.
     pub extra: Extra,
+}
+
+impl RoleDef {
+    /// Whether it has a verifier that is sealed, for its name.
+    pub fn has_sealed_verifier(&self) -> bool {
+        self.verifier.as_ref().is_some_and(|text| text.starts_with(SEALED_VERIFIER))
+    }
 }
 
 impl Default for RoleDef {

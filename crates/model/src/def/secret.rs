@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::SecretHash;
+use crate::{SecretHash, Timestamp};
 
 /// What is known of a secret's value without opening it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -11,6 +11,28 @@ pub struct SecretMeta {
     pub value_version: u64,
     /// Where the value is.
     pub origin: SecretOrigin,
+    /// When it was set.
+    pub set_at: Timestamp,
+    /// The value before it, if that may still be resolved, or might until lately.
+    pub previous: Option<Box<PreviousSecret>>,
+}
+
+impl SecretMeta {
+    /// The value before the present one, if it may be resolved at `now`.
+    pub fn previous_at(&self, now: Timestamp) -> Option<&PreviousSecret> {
+        self.previous.as_deref().filter(|previous| now < previous.until)
+    }
+}
+
+/// The value that a secret had before, kept for a while after `ALTER SECRET … GRACE`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PreviousSecret {
+    /// Its number.
+    pub value_version: u64,
+    /// Where it is.
+    pub origin: SecretOrigin,
+    /// From then on it is not resolved any more.
+    pub until: Timestamp,
 }
 
 /// Where a secret's value is.

@@ -42,6 +42,9 @@ impl Image {
             Row::View(name, def) => self.set_view(name, |slot| slot.def = Some(def.clone())),
             Row::Grant(key, record) => self.put_grant(key, record),
             Row::Membership(key, record) => self.put_membership(key, record),
+            Row::PreviousSecret(name, bytes, hash) => {
+                self.set_secret(name, |slot| slot.previous = Some((bytes.clone(), *hash)));
+            }
             Row::DataKey(no, wrapped, hash) => {
                 self.data_keys.insert(*no, (wrapped.clone(), *hash));
             }
@@ -63,6 +66,7 @@ impl Image {
             }),
             RowKey::Policy(name) => self.set_policy(name, |slot| slot.def = None),
             RowKey::View(name) => self.set_view(name, |slot| slot.def = None),
+            RowKey::PreviousSecret(name) => self.set_secret(name, |slot| slot.previous = None),
             RowKey::DataKey(no) => {
                 self.data_keys.remove(no);
             }

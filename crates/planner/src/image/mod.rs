@@ -97,6 +97,8 @@ pub struct Secret<'a> {
     pub meta: &'a SecretMeta,
     /// The ciphertext. `None` where the value is not in the store, or was lost.
     pub envelope: Option<&'a Arc<[u8]>>,
+    /// The ciphertext of the value before it. `None` where that is not in the store, is not kept, or was lost.
+    pub previous: Option<&'a Arc<[u8]>>,
 }
 
 impl Image {
@@ -436,7 +438,7 @@ impl Image {
         let mut found = Vec::new();
         let roles = self.roles.iter().filter(|(_, s)| s.object().is_none());
         found.extend(roles.map(|(name, _)| ObjectRef::Role(name.clone())));
-        let secrets = self.secrets.iter().filter(|(_, s)| s.is_broken());
+        let secrets = self.secrets.iter().filter(|(_, s)| s.is_broken() || s.is_previous_broken());
         found.extend(secrets.map(|(name, _)| ObjectRef::Secret(name.clone())));
         let catalogs = self.catalogs.iter().filter(|(_, s)| s.object().is_none());
         found.extend(catalogs.map(|(name, _)| ObjectRef::Catalog(name.clone())));
@@ -447,9 +449,22 @@ impl Image {
         found
     }
 
+    /// Whether the value that the secret had before is kept in the store and cannot be had from it.
+    pub fn is_previous_unreadable(&self, secret: &Name) -> bool {
+        self.secrets.get(secret).is_some_and(SecretSlot::is_previous_broken)
+    }
+
     /// The ciphertext that a secret's value was sealed into; `None` where its value is not in the store.
     pub(crate) fn sealed_hash(&self, secret: &Name) -> Option<SecretHash> {
         match &self.secret(secret)?.meta.origin {
+            SecretOrigin::Sealed(hash) => Some(*hash),
+            SecretOrigin::Env(_) | SecretOrigin::File(_) => None,
+        }
+    }
+
+    /// The ciphertext that the value before it was sealed into; `None` where there is none, or not in the store.
+    pub(crate) fn previous_hash(&self, secret: &Name) -> Option<SecretHash> {
+        match &self.secret(secret)?.meta.previous.as_ref()?.origin {
             SecretOrigin::Sealed(hash) => Some(*hash),
             SecretOrigin::Env(_) | SecretOrigin::File(_) => None,
         }

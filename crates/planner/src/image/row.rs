@@ -24,6 +24,10 @@ impl Image {
             RowKey::Policy(name) => Row::Policy(name.clone(), Arc::clone(self.policies.get(name)?.def.as_ref()?)),
             RowKey::Grant(key) => Row::Grant(key.clone(), Arc::clone(self.grants.get(key)?)),
             RowKey::View(name) => Row::View(name.clone(), Arc::clone(self.views.get(name)?.def.as_ref()?)),
+            RowKey::PreviousSecret(name) => {
+                let (bytes, hash) = self.secrets.get(name)?.previous.as_ref()?;
+                Row::PreviousSecret(name.clone(), Arc::clone(bytes), *hash)
+            }
             RowKey::DataKey(no) => {
                 let (wrapped, hash) = self.data_keys.get(no)?;
                 Row::DataKey(*no, Arc::clone(wrapped), *hash)

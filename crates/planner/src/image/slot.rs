@@ -46,13 +46,16 @@ impl<D> Slot<D> {
 pub(super) struct SecretSlot {
     pub(super) header: Option<Arc<Header>>,
     pub(super) envelope: Option<(Arc<[u8]>, SecretHash)>,
+    pub(super) previous: Option<(Arc<[u8]>, SecretHash)>,
 }
 
 impl SecretSlot {
     pub(super) fn secret(&self) -> Option<Secret<'_>> {
         let header = self.header.as_ref()?;
         let meta = header.secret.as_deref()?;
-        Some(Secret { header, meta, envelope: self.envelope.as_ref().map(|(bytes, _)| bytes) })
+        let envelope = self.envelope.as_ref().map(|(bytes, _)| bytes);
+        let previous = self.previous.as_ref().map(|(bytes, _)| bytes);
+        Some(Secret { header, meta, envelope, previous })
     }
 
     /// Whether header and ciphertext do not fit.
@@ -61,6 +64,15 @@ impl SecretSlot {
             None => true,
             Some(SecretOrigin::Sealed(hash)) => self.envelope.as_ref().is_none_or(|(_, found)| found != hash),
             Some(SecretOrigin::Env(_) | SecretOrigin::File(_)) => self.envelope.is_some(),
+        }
+    }
+
+    /// Whether header and ciphertext of the value before do not fit.
+    pub(super) fn is_previous_broken(&self) -> bool {
+        let origin = self.secret().and_then(|s| s.meta.previous.as_deref()).map(|p| &p.origin);
+        match origin {
+            Some(SecretOrigin::Sealed(hash)) => self.previous.as_ref().is_none_or(|(_, found)| found != hash),
+            Some(SecretOrigin::Env(_) | SecretOrigin::File(_)) | None => self.previous.is_some(),
         }
     }
 }
@@ -106,7 +118,7 @@ impl<D> Hold for Slot<D> {
 
 impl Hold for SecretSlot {
     fn is_empty(&self) -> bool {
-        self.header.is_none() && self.envelope.is_none()
+        self.header.is_none() && self.envelope.is_none() && self.previous.is_none()
     }
 }
 

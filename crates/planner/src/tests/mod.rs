@@ -268,7 +268,7 @@ pub(crate) fn hash_of(bytes: &[u8]) -> SecretHash {
 fn envelope(image: &Image, secret: &Name, version: u64, text: &str) -> Sealed {
     let bytes: Arc<[u8]> = Arc::from(format!("{}/{version}/{text}", secret.as_str()).into_bytes());
     let hash = hash_of(&bytes);
-    Sealed::Envelope { bytes, hash, value_version: version, seen: image.sealed_hash(secret) }
+    Sealed::Envelope { bytes, hash, value_version: version, seen: image.sealed_hash(secret), by: None }
 }
 
 fn opened(image: &Image, secret: &Name) -> Option<String> {
@@ -312,7 +312,7 @@ pub(crate) fn seal(image: &Image, actor: &Actor, command: Command<Sensitive>) ->
                         PasswordChange::Set(if old.as_deref() == Some(&verifier) {
                             Sealed::Unchanged { seen: None }
                         } else {
-                            Sealed::Verifier(verifier.into())
+                            Sealed::Verifier { text: verifier.into(), by: None }
                         })
                     }
                 })
@@ -335,9 +335,13 @@ pub(crate) fn seal(image: &Image, actor: &Actor, command: Command<Sensitive>) ->
                     resealed: opened(image, &c.name).map(|text| {
                         let version = image.secret(&c.name).unwrap().meta.value_version;
                         match envelope(image, &to, version, &text) {
-                            Sealed::Envelope { bytes, hash, value_version, .. } => {
-                                Sealed::Envelope { bytes, hash, value_version, seen: image.sealed_hash(&c.name) }
-                            }
+                            Sealed::Envelope { bytes, hash, value_version, .. } => Sealed::Envelope {
+                                bytes,
+                                hash,
+                                value_version,
+                                seen: image.sealed_hash(&c.name),
+                                by: None,
+                            },
                             other => other,
                         }
                     }),
@@ -372,7 +376,7 @@ pub(crate) fn seal(image: &Image, actor: &Actor, command: Command<Sensitive>) ->
                     AlterRoleAction::Attributes { attributes: a, comment } => {
                         AlterRoleAction::Attributes { attributes: attributes(target.as_ref(), a), comment }
                     }
-                    AlterRoleAction::Rename(to) => AlterRoleAction::Rename(to),
+                    AlterRoleAction::Rename { to, resealed: _ } => AlterRoleAction::Rename { to, resealed: None },
                     AlterRoleAction::Set { name, value } => AlterRoleAction::Set { name, value },
                     AlterRoleAction::Reset(name) => AlterRoleAction::Reset(name),
                     AlterRoleAction::ResetAll => AlterRoleAction::ResetAll,

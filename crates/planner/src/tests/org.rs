@@ -20,7 +20,9 @@ fn command(sql: &str) -> OrgCommand<Sealed> {
             admin,
             password: password.map(|at| {
                 at.map(|change| match change {
-                    PasswordChange::Set(text) => PasswordChange::Set(Sealed::Verifier(text.open().into())),
+                    PasswordChange::Set(text) => {
+                        PasswordChange::Set(Sealed::Verifier { text: text.open().into(), by: None })
+                    }
                     PasswordChange::Remove => PasswordChange::Remove,
                 })
             }),

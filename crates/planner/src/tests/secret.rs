@@ -97,6 +97,7 @@ fn a_value_sealed_against_another_state_is_stale() {
         hash: super::hash_of(b"new"),
         value_version,
         seen,
+        by: None,
     };
     for value in [
         sealed(2, other),

@@ -44,7 +44,7 @@ pub(crate) fn detach(command: Command<Sensitive>) -> (Command<Sealed>, Option<Cr
                 AlterRoleAction::Attributes { attributes, comment } => {
                     AlterRoleAction::Attributes { attributes: role_attributes(attributes, &mut out), comment }
                 }
-                AlterRoleAction::Rename(to) => AlterRoleAction::Rename(to),
+                AlterRoleAction::Rename { to, resealed: _ } => AlterRoleAction::Rename { to, resealed: None },
                 AlterRoleAction::Set { name, value } => AlterRoleAction::Set { name, value },
                 AlterRoleAction::Reset(name) => AlterRoleAction::Reset(name),
                 AlterRoleAction::ResetAll => AlterRoleAction::ResetAll,
@@ -84,7 +84,13 @@ pub(crate) fn attach(command: &mut Command<Sealed>, sealed: Sealed) {
         | Command::AlterRole(AlterRole { action: AlterRoleAction::Attributes { attributes, .. }, .. }) => {
             put_password(&mut attributes.password, sealed);
         }
-        Command::AlterRole(_)
+        Command::AlterRole(AlterRole { action: AlterRoleAction::Rename { resealed, .. }, .. }) => {
+            *resealed = Some(sealed);
+        }
+        Command::AlterRole(AlterRole {
+            action: AlterRoleAction::Set { .. } | AlterRoleAction::Reset(_) | AlterRoleAction::ResetAll,
+            ..
+        })
         | Command::CreateCatalog(_)
         | Command::AlterCatalog(_)
         | Command::CreateMask(_)

@@ -5,21 +5,24 @@
 //! that finds the object there already, neither opens, compares nor hashes anything.
 
 mod detach;
+mod keys;
 mod password;
 mod secret;
 
 pub(crate) use detach::{Credential, attach, detach, detach_org};
+pub(crate) use keys::{KeyCache, open_verifier};
 pub(crate) use password::PasswordKind;
 
 use std::sync::Arc;
 
 use dataglot_model::command::{RoleSelector, RoleSpec};
-use dataglot_model::{Actor, Command, Name, OrgCommand, Sealed, Sensitive};
-use dataglot_planner::{Image, authorize, authorize_org};
+use dataglot_model::{Actor, Command, Name, OrgCommand, OrgName, Row, Sealed, Sensitive};
+use dataglot_planner::{FIRST_SUPERUSER, Image, authorize, authorize_org};
 
 use crate::compiler::SeenPassword;
 use crate::engine::Engine;
 use crate::error::SessionError;
+use crate::seal::keys::Sealer;
 
 /// A command without plaintext, and what its password was compared with.
 pub(crate) struct SealedCommand {
@@ -43,21 +46,31 @@ pub(crate) async fn seal(
 ) -> Result<SealedCommand, SessionError> {
     let (mut command, credential) = detach(command);
     let renamed = secret::renamed(&command, image);
-    if credential.is_none() && renamed.is_none() {
+    let renamed_role = password::renamed(&command, image, actor);
+    if credential.is_none() && renamed.is_none() && renamed_role.is_none() {
         return Ok(SealedCommand { command, has_credential: false, password: None });
     }
     // Nobody makes the server hash or decrypt who may not run the statement.
     authorize(image, actor, &command).map(drop).map_err(|e| SessionError::of(&e))?;
     let mut password = None;
-    let sealed = match (credential, renamed) {
-        (Some(Credential::Secret(value)), _) => Some(secret::seal_value(engine, image, &command, &value)?),
-        (Some(Credential::Password(text)), _) => {
-            let (sealed, seen) = password::seal(engine, text, kind, password::present(image, actor, &command)).await?;
+    let sealed = match credential {
+        Some(Credential::Secret(value)) => Some(secret::seal_value(engine, image, &command, &value)?),
+        Some(Credential::Password(text)) => {
+            let present = password::present(engine, image, actor, &command);
+            let (sealed, seen) = password::verifier(engine, text, kind, present).await?;
             password = seen;
-            Some(sealed)
+            let name = password::role_of(&command, actor);
+            Some(password::seal(engine, sealed, name.as_ref(), image.org(), || Sealer::of(engine, image))?)
         }
-        (None, Some(rename)) => secret::reseal(engine, image, &rename)?,
-        (None, None) => None,
+        None => match (renamed, renamed_role) {
+            (Some(rename), _) => secret::reseal(engine, image, &rename)?,
+            (None, Some(rename)) => {
+                let sealed = password::reseal(engine, image, &rename)?;
+                password = Some(rename.seen);
+                Some(sealed)
+            }
+            (None, None) => None,
+        },
     };
     if let Some(sealed) = sealed {
         attach(&mut command, sealed);
@@ -83,7 +96,14 @@ pub(crate) async fn seal_org(
             OrgCommand::Create { name, .. } | OrgCommand::Drop { name, .. } => image.org_exists(name),
         };
         let present = if exists { password::Present::Unused } else { password::Present::None };
-        let (sealed, _) = password::seal(engine, text, kind, present).await?;
+        let (mut sealed, _) = password::verifier(engine, text, kind, present).await?;
+        if let OrgCommand::Create { name: org, admin, .. } = &command {
+            let admin = match admin {
+                Some(admin) => Some(admin.value.clone()),
+                None => Name::new(FIRST_SUPERUSER).ok(),
+            };
+            sealed = password::seal(engine, sealed, admin.as_ref(), org, || Sealer::of_new_org(engine, org))?;
+        }
         detach::attach_org(&mut command, sealed);
     }
     Ok(command)
@@ -101,10 +121,17 @@ pub(crate) fn selected(role: &RoleSelector, actor: &Actor) -> Option<Name> {
     }
 }
 
-/// A verifier for the superuser of a new store.
-pub(crate) async fn verifier(engine: &Arc<Engine>, text: Sensitive) -> Result<Option<Arc<str>>, SessionError> {
-    Ok(match password::seal(engine, text, PasswordKind::Scram, password::Present::None).await?.0 {
-        Sealed::Verifier(verifier) => Some(verifier),
+/// A verifier for the superuser of a new store, and the data key that it brings along. `None`: the password is
+/// empty.
+pub(crate) async fn verifier(
+    engine: &Arc<Engine>,
+    admin: &Name,
+    text: Sensitive,
+) -> Result<Option<(Arc<str>, Option<Row>)>, SessionError> {
+    let (sealed, _) = password::verifier(engine, text, PasswordKind::Scram, password::Present::None).await?;
+    let org = OrgName::default_org();
+    Ok(match password::seal(engine, sealed, Some(admin), &org, || Sealer::of_new_org(engine, &org))? {
+        Sealed::Verifier { text, by } => Some((text, by.and_then(|by| Some(Row::DataKey(by.no, by.made?, by.hash))))),
         Sealed::EmptyPassword | Sealed::Unchanged { .. } | Sealed::Envelope { .. } => None,
     })
 }

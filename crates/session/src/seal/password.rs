@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use dataglot_model::command::{AlterRole, CreateRole, OnExisting};
-use dataglot_model::{Actor, Command, Name, Sealed, Sensitive, SqlState};
+use dataglot_model::command::{AlterRole, AlterRoleAction, CreateRole, OnExisting};
+use dataglot_model::{Actor, Command, Name, OrgName, Sealed, Sensitive, Span, SqlState};
 use dataglot_planner::Image;
-use dataglot_vault::{argon2, scram};
+use dataglot_vault::{VaultError, argon2, scram};
+use zeroize::Zeroizing;
 
 use crate::compiler::SeenPassword;
 use crate::engine::Engine;
 use crate::error::SessionError;
+use crate::seal::keys::{self, Sealer};
 
 /// What a password becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,16 +36,19 @@ impl PasswordKind {
 pub(super) enum Present {
     /// It has no password to compare with.
     None,
-    /// It has this verifier.
-    Verifier(SeenPassword),
+    /// It has this verifier, whose text follows, opened; empty where it does not open, and then another password.
+    Verifier(SeenPassword, Zeroizing<String>),
     /// The statement will not use the password: the role is there already, or is not.
     Unused,
 }
 
 /// What the image holds of the password that `command` sets.
-pub(super) fn present(image: &Image, actor: &Actor, command: &Command<Sealed>) -> Present {
+pub(super) fn present(engine: &Engine, image: &Image, actor: &Actor, command: &Command<Sealed>) -> Present {
     let of = |name: &Name| match image.role(name).and_then(|role| role.def.verifier.clone()) {
-        Some(verifier) => Present::Verifier(SeenPassword { role: name.clone(), verifier }),
+        Some(verifier) => {
+            let opened = keys::open_stored(engine, image, name, &verifier).unwrap_or_default();
+            Present::Verifier(SeenPassword { role: name.clone(), verifier }, opened)
+        }
         None => Present::None,
     };
     match command {
@@ -76,11 +81,11 @@ pub(super) fn present(image: &Image, actor: &Actor, command: &Command<Sealed>) -
     }
 }
 
-/// The form in which a password is stored, and what it was compared with if it is the present one.
+/// The verifier of a password, not sealed yet, and what it was compared with if it is the present one.
 ///
 /// # Errors
 /// 22023 for a text that is a hash of another method, or a verifier that is none.
-pub(super) async fn seal(
+pub(super) async fn verifier(
     engine: &Arc<Engine>,
     text: Sensitive,
     kind: PasswordKind,
@@ -96,9 +101,9 @@ pub(super) async fn seal(
     if scram::is_verifier(text.open()) || argon2::is_verifier(text.open()) || scram::looks_like_md5(text.open()) {
         let verifier: Arc<str> = text.open().into();
         return Ok(match present {
-            Present::Verifier(seen) if seen.verifier == verifier => (Sealed::Unchanged { seen: None }, Some(seen)),
+            Present::Verifier(seen, opened) if *opened == *verifier => (Sealed::Unchanged { seen: None }, Some(seen)),
             Present::Unused => (Sealed::Unchanged { seen: None }, None),
-            Present::Verifier(_) | Present::None => (Sealed::Verifier(verifier), None),
+            Present::Verifier(..) | Present::None => (Sealed::Verifier { text: verifier, by: None }, None),
         });
     }
     if argon2::looks_like_verifier(text.open()) {
@@ -114,14 +119,14 @@ pub(super) async fn seal(
     }
     let seen = match present {
         Present::Unused => return Ok((Sealed::Unchanged { seen: None }, None)),
-        Present::Verifier(seen) => Some(seen),
+        Present::Verifier(seen, opened) => Some((seen, opened)),
         Present::None => None,
     };
     let permit = engine.hashing().acquire().await.map_err(|_| SessionError::bug("the hashing pool is closed"))?;
     let worker = Arc::clone(engine);
     let hashed = tokio::task::spawn_blocking(move || {
-        if let Some(seen) = seen
-            && matches(kind, &text, &seen.verifier)
+        if let Some((seen, opened)) = seen
+            && matches(kind, &text, &opened)
         {
             return Ok((Sealed::Unchanged { seen: None }, Some(seen)));
         }
@@ -129,11 +134,88 @@ pub(super) async fn seal(
             PasswordKind::Scram => scram::verifier(&text, worker.config().scram_iterations, worker.entropy()),
             PasswordKind::Argon2id => argon2::verifier(&text, worker.entropy()),
         };
-        verifier.map(|v| (Sealed::Verifier(v.into()), None)).map_err(|e| SessionError::of(&e))
+        verifier.map(|v| (Sealed::Verifier { text: v.into(), by: None }, None)).map_err(|e| SessionError::of(&e))
     });
     let sealed = hashed.await.map_err(|_| SessionError::bug("hashing a password panicked"))?;
     drop(permit);
     sealed
+}
+
+/// The role whose password `command` sets.
+pub(super) fn role_of(command: &Command<Sealed>, actor: &Actor) -> Option<Name> {
+    crate::credentials::sets_password_of(command, actor)
+}
+
+/// The verifier, sealed for the role `name` where there is a key.
+///
+/// # Errors
+/// It cannot be sealed.
+pub(super) fn seal<'a>(
+    engine: &Engine,
+    verifier: Sealed,
+    name: Option<&Name>,
+    org: &OrgName,
+    sealer: impl FnOnce() -> Result<Sealer<'a>, VaultError>,
+) -> Result<Sealed, SessionError> {
+    let Sealed::Verifier { text, by: None } = &verifier else { return Ok(verifier) };
+    if !engine.has_key() {
+        return Ok(verifier);
+    }
+    let name = name.ok_or_else(|| SessionError::bug("a password of no role"))?;
+    let sealed = sealer().and_then(|sealer| sealer.verifier(org, name, text));
+    let (text, by) = sealed.map_err(|e| SessionError::of(&e))?;
+    Ok(Sealed::Verifier { text, by: Some(by) })
+}
+
+/// A role that is renamed, and whose verifier is sealed for its name.
+pub(super) struct Rename {
+    pub(super) seen: SeenPassword,
+    to: Name,
+    at: Span,
+}
+
+/// Whether `command` renames a role whose verifier has to be sealed again.
+pub(super) fn renamed(command: &Command<Sealed>, image: &Image, actor: &Actor) -> Option<Rename> {
+    if let Command::AlterRole(AlterRole { role, action: AlterRoleAction::Rename { to, .. }, .. }) = command {
+        let from = super::selected(role, actor)?;
+        let role = image.role(&from).filter(|role| role.def.has_sealed_verifier())?;
+        let verifier = role.def.verifier.clone()?;
+        let is_free = image.role(to).is_none();
+        return is_free.then(|| Rename {
+            seen: SeenPassword { role: from, verifier },
+            to: to.value.clone(),
+            at: to.span,
+        });
+    }
+    None
+}
+
+/// The same verifier, sealed for the new name.
+///
+/// # Errors
+/// It does not open, or cannot be sealed.
+pub(super) fn reseal(engine: &Engine, image: &Image, rename: &Rename) -> Result<Sealed, SessionError> {
+    let Rename { seen: SeenPassword { role, verifier }, to, at } = rename;
+    let opened = keys::open_stored(engine, image, role, verifier).map_err(|error| match error {
+        VaultError::Damaged | VaultError::UnknownForm | VaultError::NoDataKey { .. } => {
+            let message = format!("the password of role \"{}\" is damaged and cannot be kept", role.as_str());
+            SessionError::new(SqlState::DataCorrupted, message)
+                .with_hint("Set it again with ALTER ROLE ... PASSWORD, or remove it with PASSWORD NULL.")
+                .at(*at)
+        }
+        VaultError::NoKey
+        | VaultError::WrongKey { .. }
+        | VaultError::OtherStore
+        | VaultError::KeyForm { .. }
+        | VaultError::ValueTooLong { .. }
+        | VaultError::EmptyPassword
+        | VaultError::PasswordTooLong
+        | VaultError::Iterations { .. }
+        | VaultError::Entropy(_) => SessionError::of(&error),
+    })?;
+    let sealed = Sealer::of(engine, image).and_then(|sealer| sealer.verifier(image.org(), to, &opened));
+    let (text, by) = sealed.map_err(|e| SessionError::of(&e))?;
+    Ok(Sealed::Verifier { text, by: Some(by) })
 }
 
 /// Whether an md5 verifier may be stored: one that is brought along, while logins by md5 are configured, and in no
@@ -142,7 +224,7 @@ fn takes_md5(engine: &Engine, present: &Present) -> bool {
     engine.config().accept_md5
         && match present {
             Present::None | Present::Unused => true,
-            Present::Verifier(seen) => scram::looks_like_md5(&seen.verifier),
+            Present::Verifier(_, opened) => scram::looks_like_md5(opened),
         }
 }
 

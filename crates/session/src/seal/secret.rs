@@ -6,10 +6,11 @@ use dataglot_model::command::{AlterSecret, CreateSecret, OnExisting, SecretActio
 use dataglot_model::def::SecretOrigin;
 use dataglot_model::{Command, Name, Sealed, SecretHash, Sensitive};
 use dataglot_planner::Image;
-use dataglot_vault::{self as vault, DataKeys, Place};
+use dataglot_vault::{self as vault, Envelope, Place};
 
 use crate::engine::Engine;
 use crate::error::SessionError;
+use crate::seal::keys::{self, Sealer};
 
 /// The kind in a ciphertext's associated data.
 const KIND: &str = "secret";
@@ -82,17 +83,17 @@ pub(super) fn seal_value(
     }
     let value_version = present.as_ref().map_or(1, |p| p.value_version + 1);
     let at = place(engine, image, name, value_version);
-    let envelope = vault::seal(engine.ring(), &DataKeys::none(), &at, value, engine.entropy())
-        .map_err(|e| SessionError::of(&e))?;
+    let sealed = Sealer::of(engine, image).and_then(|sealer| sealer.seal(&at, value));
+    let (envelope, by) = sealed.map_err(|e| SessionError::of(&e))?;
     let seen = present.and_then(|p| p.hash);
-    Ok(Sealed::Envelope { bytes: envelope.bytes, hash: envelope.hash, value_version, seen })
+    Ok(Sealed::Envelope { bytes: envelope.bytes, hash: envelope.hash, value_version, seen, by: Some(by) })
 }
 
 /// Whether `value` is the one that is there. One that does not open is another one: it is repaired.
 fn is_same(engine: &Engine, image: &Image, name: &Name, present: &Present, value: &Sensitive) -> bool {
     let Some((bytes, _)) = &present.envelope else { return false };
     let at = place(engine, image, name, present.value_version);
-    vault::open(engine.ring(), &DataKeys::none(), &at, bytes).is_ok_and(|old| old == *value)
+    keys::open(engine, image, &at, bytes).is_ok_and(|old| old == *value)
 }
 
 /// A secret that is renamed, and whose value is in the store.
@@ -138,10 +139,10 @@ pub(super) fn reseal(engine: &Engine, image: &Image, rename: &Rename) -> Result<
         return Ok(None);
     };
     let failed = |e: vault::VaultError| SessionError::of(&e);
-    let value =
-        vault::open(engine.ring(), &DataKeys::none(), &place(engine, image, &rename.from, value_version), &bytes)
-            .map_err(failed)?;
+    let at = place(engine, image, &rename.from, value_version);
+    let value = keys::open(engine, image, &at, &bytes).map_err(failed)?;
     let at = place(engine, image, &rename.to, value_version);
-    let envelope = vault::seal(engine.ring(), &DataKeys::none(), &at, &value, engine.entropy()).map_err(failed)?;
-    Ok(Some(Sealed::Envelope { bytes: envelope.bytes, hash: envelope.hash, value_version, seen: Some(hash) }))
+    let (envelope, by) = Sealer::of(engine, image).and_then(|sealer| sealer.seal(&at, &value)).map_err(failed)?;
+    let Envelope { bytes, hash: new } = envelope;
+    Ok(Some(Sealed::Envelope { bytes, hash: new, value_version, seen: Some(hash), by: Some(by) }))
 }

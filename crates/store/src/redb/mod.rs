@@ -44,11 +44,14 @@ const fn definition(table: Table) -> Definition {
     TableDefinition::new(table.as_str())
 }
 
+/// A table as a reader sees it.
+type Content = ::redb::ReadOnlyTable<&'static [u8], &'static [u8]>;
+
 /// The rows of a table; `None` in a store of before there was such a table, until the first row is written.
 fn existing(
     txn: &::redb::ReadTransaction,
     table: Table,
-) -> Result<Option<::redb::ReadOnlyTable<&'static [u8], &'static [u8]>>, ::redb::TableError> {
+) -> Result<Option<Content>, ::redb::TableError> {
     match txn.open_table(definition(table)) {
         Ok(rows) => Ok(Some(rows)),
         Err(::redb::TableError::TableDoesNotExist(_)) => Ok(None),
