@@ -1,6 +1,6 @@
 //! W-04: what strangers make the server remember. Alone in its process, whose memory it measures.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, clippy::print_stdout, reason = "a test")]
 
 mod support;
 

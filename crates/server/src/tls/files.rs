@@ -86,13 +86,14 @@ impl Served {
                 builder.with_client_cert_verifier(verifier.map_err(|error| refused(error.to_string()))?)
             }
         };
-        let mut rustls = builder.with_single_cert(chain, key).map_err(|error| match error {
-            rustls::Error::InconsistentKeys(_) => {
+        let mut rustls = builder.with_single_cert(chain, key).map_err(|error| {
+            if matches!(error, rustls::Error::InconsistentKeys(_)) {
                 let path = config.certificate.display();
                 let why = format!("it is not the key of the certificate in \"{path}\"");
                 TlsError::Refused { what: KEY, path: config.key.clone(), why }
+            } else {
+                refused(error.to_string())
             }
-            error => refused(error.to_string()),
         })?;
         rustls.alpn_protocols = vec![PROTOCOL.to_vec()];
         // No session is taken up again: a client's certificate is verified each time.

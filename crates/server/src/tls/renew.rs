@@ -2,11 +2,15 @@
 
 use std::sync::Arc;
 
+use dataglot_session::{Clock as _, SystemClock};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::Tls;
 use crate::server::Shared;
+
+/// How long before its end a certificate that is still served is worth a warning.
+const EXPIRES_SOON_SECONDS: i64 = 7 * 24 * 60 * 60;
 
 /// Reads certificate, key and CAs again whenever they change, and on SIGHUP. Connections that are open, and
 /// handshakes that have begun, go on as they are. Ends at once without TLS, and else never.
@@ -60,4 +64,7 @@ fn tell(tls: &Tls) {
         client_certificates = tls.config.client_ca.is_some(),
         "TLS certificate taken"
     );
+    if served.expiry < SystemClock.now().0 / 1_000_000 + EXPIRES_SOON_SECONDS {
+        tracing::warn!(expires = served.expiry, "TLS certificate has expired, or does within a week");
+    }
 }
