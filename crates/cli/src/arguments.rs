@@ -13,7 +13,8 @@ const EXIT_CODES: &str = "Exit codes:
   5  cannot listen on the address
   6  the schema of the store: migrations are pending, or it differs from what they make
   7  nothing was copied: the target is as it was, or empty
-  8  the copy failed, and what was written to the target is still there";
+  8  the copy failed, and what was written to the target is still there
+  9  the store is new, and its first superuser has no password, or none that can be used";
 
 /// The SQL control plane of a federated query engine.
 #[derive(Debug, Parser)]
@@ -182,8 +183,9 @@ pub(crate) struct SettingArguments {
     /// The CAs of clients' certificates, in PEM; with it, clients are asked for one
     #[arg(long, value_name = "FILE")]
     tls_client_ca: Option<String>,
-    /// How clients prove who they are: trust [default: trust]
-    #[arg(long, value_name = "MODE")]
+    /// How clients prove who they are: scram-sha-256, password, cert, md5, trust; or a list [[hba]] in the
+    /// configuration file [default: scram-sha-256]
+    #[arg(long, value_name = "METHOD")]
     auth: Option<String>,
     /// Let trust listen beyond loopback: anyone who reaches the address is let in as anyone
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
@@ -191,6 +193,9 @@ pub(crate) struct SettingArguments {
     /// The superuser that is made in a new store [default: admin]
     #[arg(long, value_name = "NAME")]
     admin: Option<String>,
+    /// A file with that superuser's password, mode 0600; also DATAGLOT_ADMIN_PASSWORD
+    #[arg(long, value_name = "FILE")]
+    admin_password_file: Option<String>,
     /// A file with the secret key, mode 0600
     #[arg(long, value_name = "FILE")]
     secret_key_file: Option<String>,
@@ -205,6 +210,12 @@ pub(crate) struct SettingArguments {
     /// Most connections at once [default: 500]
     #[arg(long, value_name = "N")]
     max_connections: Option<String>,
+    /// Most connections at once from one address; without it, max-connections [default: 500]
+    #[arg(long, value_name = "N")]
+    max_connections_per_address: Option<String>,
+    /// How many connections are for superusers [default: 3]
+    #[arg(long, value_name = "N")]
+    superuser_reserved_connections: Option<String>,
     /// Longest run of a statement in sessions that set none; 0 is off [default: 0]
     #[arg(long, value_name = "TIME")]
     statement_timeout: Option<String>,
@@ -253,11 +264,14 @@ impl SettingArguments {
             auth,
             allow_remote_trust,
             admin,
+            admin_password_file,
             secret_key_file,
             secret_key_command,
             log_format,
             log_filter,
             max_connections,
+            max_connections_per_address,
+            superuser_reserved_connections,
             statement_timeout,
             idle_in_transaction_session_timeout,
             shutdown_timeout,
@@ -284,11 +298,14 @@ impl SettingArguments {
             .with(Setting::Auth, auth.clone())
             .with(Setting::AllowRemoteTrust, allow_remote_trust.clone())
             .with(Setting::Admin, admin.clone())
+            .with(Setting::AdminPasswordFile, admin_password_file.clone())
             .with(Setting::SecretKeyFile, secret_key_file.clone())
             .with(Setting::SecretKeyCommand, secret_key_command.clone())
             .with(Setting::LogFormat, log_format.clone())
             .with(Setting::LogFilter, log_filter.clone())
             .with(Setting::MaxConnections, max_connections.clone())
+            .with(Setting::MaxConnectionsPerAddress, max_connections_per_address.clone())
+            .with(Setting::SuperuserReservedConnections, superuser_reserved_connections.clone())
             .with(Setting::StatementTimeout, statement_timeout.clone())
             .with(Setting::IdleInTransactionSessionTimeout, idle_in_transaction_session_timeout.clone())
             .with(Setting::ShutdownTimeout, shutdown_timeout.clone())

@@ -5,9 +5,9 @@ use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use dataglot_model::{Problem, Report};
-use dataglot_server::{ServeError, TlsError};
 use dataglot_server::config::ConfigError;
 use dataglot_server::keyfile::KeyFileError;
+use dataglot_server::{ServeError, TlsError};
 use dataglot_session::OpenError;
 use dataglot_store::StoreError;
 use dataglot_store::copy::CopyError;
@@ -33,6 +33,8 @@ pub(crate) enum Exit {
     NotCopied = 7,
     /// There is no good copy, and what was written is still there.
     BadCopy = 8,
+    /// A new store, and no password for its superuser.
+    NoAdmin = 9,
 }
 
 impl From<Exit> for ExitCode {
@@ -116,7 +118,8 @@ impl Failure {
 
 impl From<ConfigError> for Failure {
     fn from(error: ConfigError) -> Self {
-        Failure { exit: Exit::Usage, report: Box::new(error) }
+        let exit = if matches!(error, ConfigError::AdminPassword { .. }) { Exit::NoAdmin } else { Exit::Usage };
+        Failure { exit, report: Box::new(error) }
     }
 }
 
@@ -194,9 +197,9 @@ mod tests {
     #[test]
     fn exit_codes_do_not_move() {
         let first = [Exit::Internal, Exit::Usage, Exit::Store, Exit::Key, Exit::Listen];
-        let later = [Exit::Schema, Exit::NotCopied, Exit::BadCopy];
+        let later = [Exit::Schema, Exit::NotCopied, Exit::BadCopy, Exit::NoAdmin];
         let codes: Vec<u8> = first.into_iter().chain(later).map(|e| e as u8).collect();
-        assert_eq!(codes, [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(codes, [1, 2, 3, 4, 5, 6, 7, 8, 9]);
     }
 
     #[test]

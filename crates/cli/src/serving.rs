@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use dataglot_server::config::{Config, StoreLocation};
+use dataglot_server::config::{Config, Setting, StoreLocation};
 use dataglot_server::{Server, ServerConfig};
 use dataglot_session::{Engine, OsEntropy, SystemClock, install_panic_hook};
 use dataglot_vault::KeyRing;
@@ -68,9 +68,23 @@ pub(crate) fn run(
     served
 }
 
-/// Makes the first org and its superuser. False: another coordinator, started at the same time, has.
+/// Makes the first org and its superuser, whose password is used this once. False: another coordinator, started at the same time, has.
 async fn bootstrap(engine: &Arc<Engine>, config: &Config) -> Result<bool, Failure> {
-    match engine.bootstrap(config.admin.clone(), None).await {
+    let password = config.admin_password.read()?;
+    if password.is_none() && !config.auth.may_do_without_password(config.admin.as_str()) {
+        return Err(Failure::new(
+            Exit::NoAdmin,
+            format!(
+                "the store is new, and superuser \"{}\" would have no password to log in with",
+                config.admin.as_str()
+            ),
+            Some(format!(
+                "Give one by {} or --admin-password-file FILE; it is used this once.",
+                Setting::AdminPassword.variable()
+            )),
+        ));
+    }
+    match engine.bootstrap(config.admin.clone(), password).await {
         Ok(()) => Ok(true),
         Err(report) => {
             // A store blocks.

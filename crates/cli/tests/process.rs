@@ -232,7 +232,7 @@ fn c115_killed_during_shutdown_it_is_whole_and_so_is_its_backup() {
         let output = run(&mut dataglot(directory.path(), &backup));
         assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
         assert_eq!(mode(directory.path().join("copy.redb")), 0o600);
-        let arguments = ["serve", "--store", "path=copy.redb", "--listen", "127.0.0.1:0"];
+        let arguments = ["serve", "--store", "path=copy.redb", "--listen", "127.0.0.1:0", "--auth", "trust"];
         let mut from_copy = dataglot(directory.path(), &arguments);
         let copy = Server::start({
             from_copy.env("DATAGLOT_SECRET_KEY", KEY);
@@ -289,7 +289,7 @@ fn config_tells_values_and_origins_and_no_secret() {
     assert_eq!(row("log_format"), "json file c.toml:1");
     assert_eq!(row("store"), "path=x.redb file c.toml:4");
     assert_eq!(row("secret_key"), "set variable DATAGLOT_SECRET_KEY");
-    assert_eq!(row("auth"), "trust default");
+    assert_eq!(row("auth"), "scram-sha-256 default");
     assert!(text.contains("DATAGLOT_LISTN is set") && !text.contains("CANARY-7Q"), "{text}");
 }
 

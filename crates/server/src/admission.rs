@@ -1,4 +1,4 @@
-//! How many connections there may be: in all, and from one address.
+//! How many connections there may be: in all, and from one address. The last few are for superusers.
 //!
 //! A connection beyond the caps is not dropped at once: it may bring a CancelRequest, and else is to
 //! be told why. For that there is a small number of standing places; beyond those it is dropped.
@@ -17,6 +17,7 @@ const STANDING_MAX: usize = 64;
 pub(crate) struct Admission {
     connections_max: usize,
     per_address_max: usize,
+    reserved: usize,
     taken: Mutex<Taken>,
 }
 
@@ -33,12 +34,13 @@ pub(crate) struct Place {
     admission: Arc<Admission>,
     address: IpAddr,
     refusal: Option<Refusal>,
+    is_reserved: bool,
 }
 
 impl Admission {
-    /// Room for so many.
-    pub(crate) fn new(connections_max: usize, per_address_max: usize) -> Arc<Self> {
-        Arc::new(Admission { connections_max, per_address_max, taken: Mutex::default() })
+    /// Room for so many, the last `reserved` of which are for superusers.
+    pub(crate) fn new(connections_max: usize, per_address_max: usize, reserved: usize) -> Arc<Self> {
+        Arc::new(Admission { connections_max, per_address_max, reserved, taken: Mutex::default() })
     }
 
     /// A place for a peer at `address`; `None`: not even a standing one.
@@ -52,6 +54,7 @@ impl Admission {
         } else {
             None
         };
+        let is_reserved = taken.seats >= self.connections_max.saturating_sub(self.reserved);
         if refusal.is_some() {
             if taken.standing >= STANDING_MAX {
                 return None;
@@ -61,7 +64,7 @@ impl Admission {
             taken.seats += 1;
             taken.by_address.insert(address, here + 1);
         }
-        Some(Place { admission: Arc::clone(self), address, refusal })
+        Some(Place { admission: Arc::clone(self), address, refusal, is_reserved })
     }
 
     /// How many seats are taken.
@@ -71,6 +74,11 @@ impl Admission {
 }
 
 impl Place {
+    /// Whether it is for a superuser. Who has it otherwise gives it back as soon as that is known.
+    pub(crate) fn is_reserved(&self) -> bool {
+        self.is_reserved
+    }
+
     /// Why it is a standing place, if it is one.
     pub(crate) fn refusal(&self) -> Option<&Refusal> {
         self.refusal.as_ref()
@@ -106,12 +114,13 @@ mod tests {
 
     #[test]
     fn w_06_caps_in_all_and_per_address() {
-        let admission = Admission::new(3, 2);
+        let admission = Admission::new(3, 2, 1);
         let places: Vec<_> = (0..2).map(|_| admission.enter(address(1)).unwrap()).collect();
         assert!(places.iter().all(|place| place.refusal().is_none()));
         assert_eq!(admission.enter(address(1)).unwrap().refusal(), Some(&Refusal::AddressFull));
         let other = admission.enter(address(2)).unwrap();
         assert_eq!(other.refusal(), None);
+        assert!(other.is_reserved() && !places.iter().any(Place::is_reserved), "the last one is for operators");
         assert_eq!(admission.enter(address(3)).unwrap().refusal(), Some(&Refusal::Full));
         drop(places);
         assert_eq!(admission.enter(address(1)).unwrap().refusal(), None);
@@ -121,7 +130,7 @@ mod tests {
 
     #[test]
     fn standing_places_are_bounded() {
-        let admission = Admission::new(0, 0);
+        let admission = Admission::new(0, 0, 0);
         let standing: Vec<_> = (0..STANDING_MAX).map(|_| admission.enter(address(1)).unwrap()).collect();
         assert!(admission.enter(address(1)).is_none());
         drop(standing);

@@ -12,7 +12,7 @@ use dataglot_session::{Session, TransactionStatus};
 use pgwire::messages::startup::{Authentication as Answer, BackendKeyData, NegotiateProtocolVersion, SecretKey};
 
 use crate::admission::Place;
-use crate::auth::{Origin, authenticate};
+use crate::auth::authenticate;
 use crate::cancel::{Key, Registration};
 use crate::link::{Gone, Link};
 use crate::refusal::Refusal;
@@ -93,8 +93,7 @@ pub(crate) async fn enter(link: &mut Link, peer: SocketAddr, place: &Place, shar
     if !link.security().tls && !may_be_clear(mode, link.is_private(), shared.config.authentication.trust_remote) {
         return Err(Refusal::Unencrypted.into());
     }
-    let origin = Origin { peer: address, local: link.local_address(), tls: link.security().tls };
-    let principal = authenticate(&shared.config.authentication, &startup, &origin)?;
+    let principal = authenticate(link, &startup, address, shared).await?;
     let Startup { minor, negotiate, parameters, user, database: _ } = startup;
     let registration = shared.registry.reserve();
     let span = tracing::Span::current();
@@ -104,6 +103,10 @@ pub(crate) async fn enter(link: &mut Link, peer: SocketAddr, place: &Place, shar
     let started = Session::start(std::sync::Arc::clone(&shared.engine), login).await;
     let session = started.map_err(Refusal::of_session)?;
     span.record("org", session.org().as_str());
+    // Only now: before its proof nobody learns who is a superuser.
+    if place.is_reserved() && !is_superuser(&session) {
+        return Err(Refusal::Reserved.into());
+    }
     let key = Key::random(minor).map_err(|error| {
         tracing::error!(%error, "no random numbers");
         Refusal::Unavailable
@@ -132,6 +135,10 @@ fn may_be_clear(tls: Option<Mode>, is_private: bool, trust_remote: bool) -> bool
         Some(Mode::Require) => false,
         Some(Mode::Allow) | None => is_private || trust_remote,
     }
+}
+
+fn is_superuser(session: &Session) -> bool {
+    session.parameters().iter().any(|(name, value)| *name == "is_superuser" && value == "on")
 }
 
 /// Answers requests for encryption, each kind once, and reads the packet that follows them.

@@ -147,12 +147,16 @@ impl Metrics {
             | Refusal::NoUser
             | Refusal::NotACredential
             | Refusal::CredentialLength
+            | Refusal::Sasl
             | Refusal::Replication => self.turned_away(PROTOCOL),
-            Refusal::Full | Refusal::AddressFull => self.turned_away(TOO_MANY),
+            Refusal::Full | Refusal::AddressFull | Refusal::Reserved => self.turned_away(TOO_MANY),
             Refusal::Unencrypted => self.turned_away(UNENCRYPTED),
             Refusal::TimedOut => self.turned_away(TIMEOUT),
             Refusal::ShuttingDown => self.turned_away(SHUTDOWN),
             Refusal::NotLocal
+            | Refusal::NoRule
+            | Refusal::Denied { .. }
+            | Refusal::Certificate { .. }
             | Refusal::Login
             | Refusal::RoleFull
             | Refusal::Parameter(_)

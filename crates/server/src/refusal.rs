@@ -50,6 +50,27 @@ pub(crate) enum Refusal {
     /// A proof is longer than any can be.
     #[error("invalid password packet size")]
     CredentialLength,
+    /// The messages of a login by SCRAM are none.
+    #[error("malformed SASL exchange")]
+    Sasl,
+    /// A proof is none: the password is wrong, or there is none, or no such user, or it may not log in.
+    #[error("password authentication failed for user \"{}\"", printable(.user))]
+    Denied {
+        /// As the client named it.
+        user: String,
+    },
+    /// The certificate is not the user's, or there is none.
+    #[error("certificate authentication failed for user \"{}\"", printable(.user))]
+    Certificate {
+        /// As the client named it.
+        user: String,
+    },
+    /// No rule lets it in, or one keeps it out.
+    #[error("this server has no rule that lets this connection in")]
+    NoRule,
+    /// The seats that are left are for superusers.
+    #[error("remaining connection slots are reserved for superusers")]
+    Reserved,
     /// There is no such user or database, or it may not log in. Which of them is not said.
     #[error("login failed")]
     Login,
@@ -71,6 +92,11 @@ pub(crate) enum Refusal {
     /// Something failed that the peer can't help. The log has it.
     #[error("the server can't start a session now")]
     Unavailable,
+}
+
+/// A user's name as it may be printed: it has passed no check yet.
+fn printable(user: &str) -> String {
+    user.chars().filter(|c| !c.is_control()).take(63).collect()
 }
 
 impl Refusal {
@@ -104,6 +130,7 @@ impl Problem for Refusal {
         match self {
             Refusal::Login => Some("Check the name of the user and that of the database.".to_owned()),
             Refusal::Protocol => Some("This server speaks protocol 3.0 to 3.2.".to_owned()),
+            Refusal::NoRule => Some("The operator lists addresses, databases and users under [[hba]].".to_owned()),
             Refusal::NotLocal => Some("Connect from the machine that the server runs on.".to_owned()),
             Refusal::Unencrypted => Some("Connect with sslmode=require, or better verify-full.".to_owned()),
             Refusal::OutOfReach => Some("Try another server, or again later.".to_owned()),
@@ -118,6 +145,10 @@ impl Problem for Refusal {
             | Refusal::AddressFull
             | Refusal::NotACredential
             | Refusal::CredentialLength
+            | Refusal::Sasl
+            | Refusal::Denied { .. }
+            | Refusal::Certificate { .. }
+            | Refusal::Reserved
             | Refusal::RoleFull
             | Refusal::Parameter(_)
             | Refusal::TimedOut
@@ -134,13 +165,20 @@ impl Problem for Refusal {
             | Refusal::DuplicateParameter
             | Refusal::NotACredential
             | Refusal::CredentialLength
+            | Refusal::Sasl
             | Refusal::TimedOut => SqlState::ProtocolViolation,
             Refusal::Protocol | Refusal::Replication => SqlState::FeatureNotSupported,
             Refusal::NotUtf8 => SqlState::CharacterNotInRepertoire,
-            Refusal::NoUser | Refusal::NotLocal | Refusal::Unencrypted | Refusal::Login => {
-                SqlState::InvalidAuthorization
+            Refusal::Denied { .. } => SqlState::InvalidPassword,
+            Refusal::NoUser
+            | Refusal::NotLocal
+            | Refusal::NoRule
+            | Refusal::Unencrypted
+            | Refusal::Certificate { .. }
+            | Refusal::Login => SqlState::InvalidAuthorization,
+            Refusal::Full | Refusal::AddressFull | Refusal::Reserved | Refusal::RoleFull => {
+                SqlState::TooManyConnections
             }
-            Refusal::Full | Refusal::AddressFull | Refusal::RoleFull => SqlState::TooManyConnections,
             Refusal::Parameter(report) => report.sqlstate,
             Refusal::ShuttingDown | Refusal::OutOfReach => SqlState::CannotConnectNow,
             Refusal::Unavailable => SqlState::SystemError,

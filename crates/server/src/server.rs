@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::admission::Admission;
-use crate::auth::{Authentication, Hba, Method};
+use crate::auth::{Authentication, Gate, Hba, Method};
 use crate::cancel::{Limiter, Registry};
 use crate::config::Config;
 use crate::connection;
@@ -46,6 +46,8 @@ pub struct ServerConfig {
     pub connections_max: usize,
     /// Most connections from one address.
     pub connections_per_address_max: usize,
+    /// How many of them are for superusers.
+    pub connections_reserved: usize,
     /// Most CancelRequests a second from one address.
     pub cancels_per_second_max: u32,
     /// How long a client has from its first byte to the end of its login.
@@ -71,6 +73,7 @@ impl Default for ServerConfig {
             authentication: Authentication { hba: Hba::one(Method::Trust), trust_remote: false },
             connections_max: 500,
             connections_per_address_max: 500,
+            connections_reserved: 3,
             cancels_per_second_max: 10,
             login_timeout: Duration::from_secs(10),
             idle_timeout: None,
@@ -91,7 +94,8 @@ impl From<&Config> for ServerConfig {
             tls: config.tls(),
             authentication: Authentication { hba: config.auth.clone(), trust_remote: config.allow_remote_trust },
             connections_max,
-            connections_per_address_max: connections_max,
+            connections_per_address_max: usize::try_from(config.max_connections_per_address).unwrap_or(usize::MAX),
+            connections_reserved: usize::try_from(config.superuser_reserved_connections).unwrap_or(usize::MAX),
             shutdown_timeout: config.shutdown_timeout,
             frame_bytes_max: config.script_bytes_max.saturating_add(FRAME_SLACK_BYTES),
             ..ServerConfig::default()
@@ -136,6 +140,7 @@ pub(crate) struct Shared {
     pub(crate) registry: Arc<Registry>,
     pub(crate) limiter: Limiter,
     pub(crate) admission: Arc<Admission>,
+    pub(crate) gate: Gate,
     pub(crate) metrics: Metrics,
     pub(crate) tls: Option<Arc<Tls>>,
 }
@@ -189,13 +194,15 @@ impl Server {
         let Server { config, listener, address, http, tls } = self;
         let listener =
             TcpListener::from_std(listener).map_err(|error| ServeError::Listen { listen: address, error })?;
-        let admission = Admission::new(config.connections_max, config.connections_per_address_max);
+        let admission =
+            Admission::new(config.connections_max, config.connections_per_address_max, config.connections_reserved);
         let limiter = Limiter::new(config.cancels_per_second_max);
         let shutdown_timeout = config.shutdown_timeout;
         let metrics = Metrics::default();
         let registry = Arc::default();
         let seats = Arc::clone(&admission);
-        let shared = Arc::new(Shared { engine, config, registry, limiter, admission: seats, metrics, tls });
+        let gate = Gate::default();
+        let shared = Arc::new(Shared { engine, config, registry, limiter, admission: seats, gate, metrics, tls });
         let (phase, watched) = watch::channel(Phase::Serving);
         let http = http.map(|http| tokio::spawn(http.run(Arc::clone(&shared), watched.clone())));
         // Aborted when it is dropped.

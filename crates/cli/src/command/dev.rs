@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
+use dataglot_server::Method;
 use dataglot_server::config::{Config, Environment, Flags, Origin, Setting, StoreLocation};
 use dataglot_server::keyfile;
 use dataglot_session::OsEntropy;
@@ -17,7 +18,7 @@ use crate::{logging, output, serving};
 const STORE_FILE: &str = "meta.redb";
 const KEY_FILE: &str = "secret.key";
 /// What this mode decides by itself, whatever the environment says.
-const FIXED: [Setting; 12] = [
+const FIXED: [Setting; 14] = [
     Setting::Store,
     Setting::Listen,
     Setting::Tls,
@@ -27,6 +28,8 @@ const FIXED: [Setting; 12] = [
     Setting::Auth,
     Setting::AllowRemoteTrust,
     Setting::Admin,
+    Setting::AdminPassword,
+    Setting::AdminPasswordFile,
     Setting::SecretKey,
     Setting::SecretKeyFile,
     Setting::SecretKeyCommand,
@@ -36,6 +39,7 @@ pub(crate) fn run(arguments: &DevArguments) -> Result<(), Failure> {
     let (store, key) = (arguments.dir.join(STORE_FILE), arguments.dir.join(KEY_FILE));
     let flags = Flags::new()
         .with(Setting::Listen, Some(arguments.listen.clone()))
+        .with(Setting::Auth, Some(Method::Trust.as_str().to_owned()))
         .with(Setting::LogFormat, arguments.log_format.clone())
         .with(Setting::LogFilter, arguments.log_filter.clone());
     let mut config = Config::load(&flags, &Environment::read().without(&FIXED))?;

@@ -1,11 +1,12 @@
 //! `dataglot serve`
 
 use dataglot_server::config::{Config, Environment, KeySource, Setting};
-use dataglot_server::keyfile;
+use dataglot_server::{Method, keyfile};
 use dataglot_vault::KeyRing;
 
 use crate::arguments::SettingArguments;
 use crate::failure::Failure;
+use crate::serving::Started;
 use crate::store::{self, SHOWS_PASSWORD};
 use crate::{logging, output, serving};
 
@@ -32,12 +33,27 @@ pub(crate) fn run(settings: &SettingArguments) -> Result<(), Failure> {
         if keyless {
             tracing::warn!("no secret key is configured: statements that need one are refused");
         }
-        if !started.address.ip().to_canonical().is_loopback() {
-            tracing::warn!(address = %started.address, "auth \"trust\" lets anyone who reaches this address in as anyone");
-        }
+        warn(&config, started);
         output::line(&format!("listening on {}", started.address));
         if started.new {
             output::line(&format!("store {} is new: superuser {} made", store::place(location), config.admin));
         }
     })
+}
+
+/// What is in force and should not stay so.
+fn warn(config: &Config, started: &Started) {
+    let is_remote = !started.address.ip().to_canonical().is_loopback();
+    if is_remote && config.auth.trusts_beyond_loopback() {
+        tracing::warn!(address = %started.address, "auth \"trust\" lets anyone who reaches this address in as anyone");
+    }
+    if is_remote && config.tls().is_none() {
+        tracing::warn!(address = %started.address, "without TLS, nobody but clients on this machine can log in");
+    }
+    if config.auth.uses(Method::Md5) {
+        tracing::warn!(
+            "auth \"md5\" is for a migration: what is stored for it is worth as much as the password. Give each user \
+             a new password, then use scram-sha-256"
+        );
+    }
 }

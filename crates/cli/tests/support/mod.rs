@@ -135,7 +135,7 @@ pub fn serve(directory: &Path, key: Option<&str>) -> Command {
 
 /// A server on the store that `store` names.
 pub fn serve_on(directory: &Path, store: &str, key: Option<&str>) -> Command {
-    let mut command = dataglot(directory, &["serve", "--listen", "127.0.0.1:0"]);
+    let mut command = dataglot(directory, &["serve", "--listen", "127.0.0.1:0", "--auth", "trust"]);
     command.env("DATAGLOT_STORE", store);
     if let Some(key) = key {
         command.env("DATAGLOT_SECRET_KEY", key);

@@ -314,6 +314,19 @@ impl Hba {
         self.0.iter().any(|rule| rule.method == method)
     }
 
+    /// Whether somebody could be trusted who is not on this machine.
+    pub fn trusts_beyond_loopback(&self) -> bool {
+        self.0.iter().any(|rule| rule.method == Method::Trust && rule.reaches_beyond_loopback())
+    }
+
+    /// Whether the user could be let in without a password of its own.
+    pub fn may_do_without_password(&self, user: &str) -> bool {
+        self.0.iter().filter(|rule| rule.users.fit(user)).any(|rule| match rule.method {
+            Method::Trust | Method::Jwt | Method::Ldap | Method::Cert => true,
+            Method::ScramSha256 | Method::Password | Method::Md5 | Method::Reject => false,
+        })
+    }
+
     /// Whether a rule looks at databases.
     pub(crate) fn names_databases(&self) -> bool {
         self.0.iter().any(|rule| rule.databases != Names::All)

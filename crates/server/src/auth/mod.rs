@@ -1,17 +1,35 @@
 //! Who a client is: from what it claims to a [`Principal`].
 //!
-//! A principal is a proof. Only [`authenticate`] makes one, and a session is started from nothing
-//! else, so no error of any layer can leave a connection usable that was not let in.
+//! A principal is a proof. Only [`authenticate`] makes one, and a session is started from nothing else, so no error
+//! of any layer can leave a connection usable that was not let in. What a client is asked for is decided by the
+//! rules of [`hba`]; users who are not there, may not log in or have no password are asked the same, answered the
+//! same, and kept waiting as long as users who gave a wrong one.
 
+mod cert;
 mod hba;
+mod md5;
+mod password;
+mod scram;
+mod throttle;
 
-use dataglot_session::Login;
+use std::net::IpAddr;
 
-pub(crate) use hba::Origin;
+use dataglot_session::{Credentials, Login, Proof};
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep_until};
+
+use hba::Origin;
 pub use hba::{Address, Hba, Kind, Method, Names, Network, Rule};
+use throttle::{Attempt, Throttle};
 
+use crate::door::Turned;
+use crate::link::Link;
 use crate::refusal::Refusal;
+use crate::server::Shared;
 use crate::startup::Startup;
+
+/// How many passwords are hashed at once for logins: each may take 64 MiB.
+const HASHING_MAX: usize = 2;
 
 /// How users are let in.
 #[derive(Clone, Debug)]
@@ -22,17 +40,34 @@ pub struct Authentication {
     pub trust_remote: bool,
 }
 
+/// What the logins of a process share.
+pub(crate) struct Gate {
+    throttle: Throttle,
+    hashing: Semaphore,
+}
+
+impl Default for Gate {
+    fn default() -> Self {
+        Gate { throttle: Throttle::default(), hashing: Semaphore::new(HASHING_MAX) }
+    }
+}
+
 /// A user that has been let in.
 #[derive(Debug)]
 pub(crate) struct Principal {
     user: String,
     database: String,
+    proof: Option<Proof>,
 }
 
 impl Principal {
+    fn of(startup: &Startup, proof: Option<Proof>) -> Self {
+        Principal { user: startup.user.clone(), database: startup.database.clone(), proof }
+    }
+
     /// What its session starts from.
     pub(crate) fn login(self, parameters: Vec<(String, String)>, client: String, pid: i32) -> Login {
-        Login { user: self.user, database: Some(self.database), parameters, client, pid, proof: None }
+        Login { user: self.user, database: Some(self.database), parameters, client, pid, proof: self.proof }
     }
 }
 
@@ -40,42 +75,68 @@ impl Principal {
 /// looked at: no other one can change the outcome.
 ///
 /// # Errors
-/// The peer is not to be trusted.
-pub(crate) fn authenticate(with: &Authentication, startup: &Startup, origin: &Origin) -> Result<Principal, Refusal> {
-    match with.hba.find(origin, &startup.database, &startup.user).map(|rule| rule.method) {
-        Some(Method::Trust) if origin.peer.to_canonical().is_loopback() || with.trust_remote => {
-            Ok(Principal { user: startup.user.clone(), database: startup.database.clone() })
+/// No rule fits, the proof is none, or the peer is gone.
+pub(crate) async fn authenticate(
+    link: &mut Link,
+    startup: &Startup,
+    peer: IpAddr,
+    shared: &Shared,
+) -> Result<Principal, Turned> {
+    let with = &shared.config.authentication;
+    let origin = Origin { peer, local: link.local_address(), tls: link.security().tls };
+    // A rule names an org by its own name, whatever other name the client has for it.
+    let database = match with.hba.names_databases() {
+        true => org_of(startup, shared).await?.unwrap_or_else(|| startup.database.clone()),
+        false => startup.database.clone(),
+    };
+    let rule = with.hba.find(&origin, &database, &startup.user).ok_or(Refusal::NoRule)?;
+    let proof = match rule.method {
+        Method::Trust if peer.to_canonical().is_loopback() || with.trust_remote => None,
+        Method::Trust => return Err(Refusal::NotLocal.into()),
+        Method::Reject => return Err(Refusal::NoRule.into()),
+        Method::Cert => {
+            cert::check(link.security(), rule, &startup.user)?;
+            None
         }
-        Some(_) | None => Err(Refusal::NotLocal),
-    }
+        Method::ScramSha256 => scram::ask(link, startup, peer, shared).await?,
+        Method::Password => password::ask(link, startup, peer, shared).await?,
+        Method::Md5 => md5::ask(link, startup, peer, shared).await?,
+        // The configuration refuses both.
+        Method::Jwt | Method::Ldap => return Err(Refusal::NoRule.into()),
+    };
+    Ok(Principal::of(startup, proof))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// The name of the org that the client's database means.
+async fn org_of(startup: &Startup, shared: &Shared) -> Result<Option<String>, Refusal> {
+    let org = shared.engine.org_of(&startup.user, &startup.database).await.map_err(Refusal::of_session)?;
+    Ok(org.map(|org| org.as_str().to_owned()))
+}
 
-    #[track_caller]
-    fn check(peer: &str, trust_remote: bool, expected: bool) {
-        let startup = Startup {
-            minor: 0,
-            negotiate: None,
-            user: "a".to_owned(),
-            database: "a".to_owned(),
-            parameters: Vec::new(),
-        };
-        let with = Authentication { hba: Hba::one(Method::Trust), trust_remote };
-        let origin = Origin { peer: peer.parse().unwrap(), local: None, tls: false };
-        assert_eq!(authenticate(&with, &startup, &origin).is_ok(), expected);
+/// What the user has to prove. Waits, if it or somebody else at that address has been wrong too often; nothing has
+/// been asked of the store or the client until then.
+///
+/// # Errors
+/// Nothing is asked of a client that would send it in clear; too many wrong proofs; the store cannot be asked.
+async fn begin<'a>(
+    link: &Link,
+    startup: &Startup,
+    peer: IpAddr,
+    shared: &'a Shared,
+) -> Result<(Credentials, Attempt<'a>), Turned> {
+    if !link.is_private() {
+        return Err(Refusal::Unencrypted.into());
     }
+    let Some(attempt) = shared.gate.throttle.enter(&startup.user, peer, Instant::now()) else {
+        tracing::warn!("too many failed logins of this user from this address: refused without a look");
+        return Err(denied(startup).into());
+    };
+    sleep_until(attempt.not_before()).await;
+    let credentials = shared.engine.credentials(&startup.user, Some(&startup.database)).await;
+    Ok((credentials.map_err(Refusal::of_session)?, attempt))
+}
 
-    #[test]
-    fn trust_is_for_loopback() {
-        check("127.0.0.1", false, true);
-        check("127.8.8.8", false, true);
-        check("::1", false, true);
-        check("::ffff:127.0.0.1", false, true);
-        check("::ffff:10.0.0.1", false, false);
-        check("10.0.0.1", false, false);
-        check("10.0.0.1", true, true);
-    }
+/// What everybody is told whose proof is none, for whatever reason.
+fn denied(startup: &Startup) -> Refusal {
+    Refusal::Denied { user: startup.user.clone() }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use dataglot_store::DsnError;
 use miette::{Diagnostic, NamedSource, SourceSpan};
 
-use super::source::Origin;
+use super::source::{Origin, Raw};
 
 /// A place in the file, with the file's text as it may be shown.
 #[derive(Clone, Debug)]
@@ -111,6 +111,38 @@ pub enum ConfigError {
     #[error("two secret keys are configured: secret_key and secret_key_file")]
     #[diagnostic(help("Keep one of them; `dataglot config` shows where each comes from."))]
     TwoKeys,
+    /// Two ways to say how clients are let in.
+    #[error("{origin}: \"auth\" and the list [[hba]] of the configuration file both say how clients are let in")]
+    #[diagnostic(help("Keep one of them: auth is one method for everybody, [[hba]] a list of rules."))]
+    TwoAuths {
+        /// Where `auth` comes from.
+        origin: Origin,
+        /// Where the list starts.
+        #[label("the list")]
+        at: Option<SourceSpan>,
+        /// The file, values hidden.
+        #[source_code]
+        text: Option<Arc<NamedSource<String>>>,
+    },
+    /// Two sources of the first superuser's password.
+    #[error("two passwords of the first superuser are configured: admin_password and admin_password_file")]
+    #[diagnostic(help("Keep one of them; `dataglot config` shows where each comes from."))]
+    TwoAdminPasswords,
+    /// The password of the first superuser is none.
+    #[error("password of the first superuser, {from}: {why}")]
+    AdminPassword {
+        /// Its source.
+        from: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Login by certificate, and no client is asked for one.
+    #[error("method \"cert\" needs \"tls_client_ca\"")]
+    #[diagnostic(help("Name the CAs of clients' certificates: --tls-client-ca FILE."))]
+    CertWithoutCa,
+    /// Superusers have all connections.
+    #[error("superuser_reserved_connections must be less than max_connections")]
+    AllReserved,
     /// `trust` beyond loopback.
     #[error("auth \"trust\" on {listen} would let anyone who reaches this address in as anyone")]
     #[diagnostic(help(
@@ -154,4 +186,12 @@ pub enum ConfigError {
         "Name one: --store path=FILE or --store dsn=CONNINFO, DATAGLOT_STORE, or path or dsn under [catalog_service]."
     ))]
     NoStore,
+}
+
+impl ConfigError {
+    /// `auth` is given, and so is the list at `list`.
+    pub(super) fn two_auths(auth: &Raw, list: &Raw) -> Self {
+        let (at, text) = list.at.as_ref().map(|place| (place.span, place.text.clone())).unzip();
+        ConfigError::TwoAuths { origin: auth.origin.clone(), at, text }
+    }
 }

@@ -1,7 +1,7 @@
 //! The TOML file.
 //!
 //! The store stands in `[catalog_service]` as `path` or `dsn`, limits in `[limits]`, everything else at
-//! the top. Text that goes into an error has its values hidden, but for those of settings that are known
+//! the top; who is let in how stands in `[[hba]]` tables. Text that goes into an error has its values hidden, but for those of settings that are known
 //! not to be secret.
 
 use std::borrow::Cow;
@@ -19,8 +19,10 @@ use toml::de::{DeTable, DeValue};
 use zeroize::Zeroizing;
 
 use super::error::{ConfigError, FileText};
+use super::hba::{self, HBA};
 use super::setting::{Place, Setting};
 use super::source::{Origin, Raw};
+use crate::auth::Hba;
 
 const CATALOG_SERVICE: &str = "catalog_service";
 const LIMITS: &str = "limits";
@@ -34,12 +36,21 @@ pub(super) struct File<'a> {
 }
 
 type Settings = BTreeMap<Setting, Raw>;
+
+/// What a file gives.
+#[derive(Default)]
+pub(super) struct Read {
+    pub(super) settings: Settings,
+    /// The rules by which clients are let in, and where they stand.
+    pub(super) hba: Option<(Hba, Raw)>,
+}
+
 type Key<'a> = Spanned<Cow<'a, str>>;
 type Value<'a> = Spanned<DeValue<'a>>;
 
 impl File<'_> {
-    /// The settings that the file at `path` gives.
-    pub(super) fn read(path: &Path) -> Result<Settings, ConfigError> {
+    /// What the file at `path` gives.
+    pub(super) fn read(path: &Path) -> Result<Read, ConfigError> {
         let unreadable = |reason: String| ConfigError::Unreadable { path: path.to_owned(), reason };
         let size = fs::metadata(path).map_err(|e| unreadable(e.to_string()))?.len();
         if size > FILE_BYTES_MAX {
@@ -49,21 +60,22 @@ impl File<'_> {
         File { path, text: &text }.settings()
     }
 
-    fn settings(&self) -> Result<Settings, ConfigError> {
+    fn settings(&self) -> Result<Read, ConfigError> {
         let root = DeTable::parse(self.text).map_err(|e| ConfigError::Syntax {
             reason: e.message().lines().next().unwrap_or_default().to_owned(),
             at: e.span().map_or(SourceSpan::from(0), SourceSpan::from),
             text: self.shown(),
         })?;
-        let mut settings = Settings::new();
+        let Read { mut settings, mut hba } = Read::default();
         for (key, value) in root.get_ref() {
             match (key.get_ref().as_ref(), value.get_ref()) {
                 (CATALOG_SERVICE, DeValue::Table(table)) => self.catalog_service(table, &mut settings)?,
                 (LIMITS, DeValue::Table(table)) => self.table(table, Place::Limits, &mut settings)?,
+                (HBA, _) => hba = Some(hba::read(self, value)?),
                 _ => self.entry(key, value, Place::Top, &mut settings)?,
             }
         }
-        Ok(settings)
+        Ok(Read { settings, hba })
     }
 
     fn table(&self, table: &DeTable<'_>, place: Place, into: &mut Settings) -> Result<(), ConfigError> {
@@ -99,7 +111,7 @@ impl File<'_> {
         Ok(())
     }
 
-    fn raw(&self, text: String, span: Range<usize>) -> Raw {
+    pub(super) fn raw(&self, text: String, span: Range<usize>) -> Raw {
         let before = self.text.get(..span.start).unwrap_or_default();
         let line = before.bytes().filter(|b| *b == b'\n').count() + 1;
         Raw {
@@ -130,13 +142,13 @@ impl File<'_> {
             Place::CatalogService => "The store is named by path = … under [catalog_service].".to_owned(),
             Place::Limits => "It stands under [limits].".to_owned(),
             Place::Nowhere => {
-                format!("It is read from the variable {} only; see also secret_key_file.", setting.variable())
+                format!("It is read from the variable {} only; see also {}_file.", setting.variable(), setting.name())
             }
         });
         let known: Vec<&str> = match place {
             Place::CatalogService => vec!["path", "dsn"],
             Place::Top | Place::Limits | Place::Nowhere => {
-                let tables = [CATALOG_SERVICE, LIMITS].into_iter().filter(|_| place == Place::Top);
+                let tables = [CATALOG_SERVICE, LIMITS, HBA].into_iter().filter(|_| place == Place::Top);
                 Setting::ALL.iter().filter(|s| s.place() == place).map(|s| s.name()).chain(tables).collect()
             }
         };
@@ -150,7 +162,7 @@ impl File<'_> {
     }
 
     /// The file as it may be shown: same lines, same offsets, values hidden.
-    fn shown(&self) -> Arc<NamedSource<String>> {
+    pub(super) fn shown(&self) -> Arc<NamedSource<String>> {
         let mut shown = String::with_capacity(self.text.len());
         for line in self.text.split_inclusive('\n') {
             if is_harmless(line) {
@@ -176,8 +188,13 @@ fn is_harmless(line: &str) -> bool {
     match key {
         None => line.is_empty() || (line.starts_with('[') && line.ends_with(']')),
         Some("path") => true,
-        Some(key) => Setting::ALL
-            .into_iter()
-            .any(|s| s.name() == key && !matches!(s, Setting::SecretKey | Setting::SecretKeyCommand | Setting::Store)),
+        Some(key) if hba::KEYS.contains(&key) => true,
+        Some(key) => Setting::ALL.into_iter().any(|s| {
+            s.name() == key
+                && !matches!(
+                    s,
+                    Setting::SecretKey | Setting::AdminPassword | Setting::SecretKeyCommand | Setting::Store
+                )
+        }),
     }
 }

@@ -9,6 +9,7 @@
 
 mod error;
 mod file;
+mod hba;
 mod setting;
 mod source;
 mod value;
@@ -27,8 +28,9 @@ pub use source::{Environment, Flags, Origin};
 pub use value::{LogFormat, StoreLocation, Tls};
 
 use crate::auth::{Hba, Method};
+use crate::private_file::{self, Unread};
 use crate::tls::{Mode as TlsMode, TlsConfig};
-use file::File;
+use file::{File, Read};
 use source::Raw;
 
 /// The typed settings of a server. Made by [`Config::load`] only.
@@ -62,6 +64,8 @@ pub struct Config {
     pub allow_remote_trust: bool,
     /// The superuser that is made in a new store.
     pub admin: Name,
+    /// Where that superuser's password comes from.
+    pub admin_password: AdminPassword,
     /// Where the secret key comes from.
     pub secret_key: KeySource,
     /// The form of log lines.
@@ -70,6 +74,10 @@ pub struct Config {
     pub log_filter: String,
     /// Most connections at once.
     pub max_connections: u32,
+    /// Most connections at once from one address.
+    pub max_connections_per_address: u32,
+    /// How many connections are for superusers.
+    pub superuser_reserved_connections: u32,
     /// `statement_timeout` of a session that sets none; `None`: off.
     pub statement_timeout: Option<Duration>,
     /// `idle_in_transaction_session_timeout` of a session that sets none; `None`: off.
@@ -92,6 +100,51 @@ pub struct Config {
     unknown_variables: Vec<String>,
     shows_password: bool,
 }
+
+/// Where the password of the first superuser comes from.
+#[derive(Clone, Debug)]
+pub enum AdminPassword {
+    /// Nowhere: it has none.
+    None,
+    /// The text of the variable.
+    Text(Sensitive),
+    /// A file.
+    File(PathBuf),
+}
+
+impl AdminPassword {
+    /// The password; `None`: none is configured.
+    ///
+    /// # Errors
+    /// [`ConfigError::AdminPassword`]: it is empty, or its file is not one that only its owner can use.
+    pub fn read(&self) -> Result<Option<Sensitive>, ConfigError> {
+        let wrong = |from: String, why: String| ConfigError::AdminPassword { from, why };
+        let (from, text) = match self {
+            AdminPassword::None => return Ok(None),
+            AdminPassword::Text(text) => (format!("variable {}", Setting::AdminPassword.variable()), text.clone()),
+            AdminPassword::File(path) => {
+                let from = format!("file \"{}\"", path.display());
+                match private_file::read(path, PASSWORD_KILOBYTES_MAX) {
+                    // An editor ends a file with a line end, which is no part of the password.
+                    Ok(text) => {
+                        let line = text.strip_suffix('\n').unwrap_or(&text);
+                        let line = line.strip_suffix('\r').unwrap_or(line);
+                        (from, Sensitive::new(line.to_owned()))
+                    }
+                    Err(Unread::Io(error)) => return Err(wrong(from, format!("it cannot be read: {error}"))),
+                    Err(Unread::Refused(why)) => return Err(wrong(from, why)),
+                }
+            }
+        };
+        if text.open().is_empty() {
+            return Err(wrong(from, "the password is empty, and the empty password never logs in".to_owned()));
+        }
+        Ok(Some(text))
+    }
+}
+
+/// Longest file with a password.
+const PASSWORD_KILOBYTES_MAX: u64 = 1;
 
 /// Where the secret key comes from.
 #[derive(Clone, Debug)]
@@ -155,12 +208,15 @@ impl Config {
     /// [`ConfigError`] of the first setting that is not understood. Values are judged one by one; what only
     /// their combination shows is found by [`Config::check`].
     pub fn load(flags: &Flags, environment: &Environment) -> Result<Config, ConfigError> {
-        let mut raw = match flags.file().or_else(|| environment.file()) {
+        let Read { settings: mut raw, hba } = match flags.file().or_else(|| environment.file()) {
             Some(path) => File::read(Path::new(path))?,
-            None => BTreeMap::new(),
+            None => Read::default(),
         };
         raw.extend(environment.raw()?);
         raw.extend(flags.raw());
+        if let (Some((_, place)), Some(auth)) = (&hba, raw.get(&Setting::Auth)) {
+            return Err(ConfigError::two_auths(auth, place));
+        }
 
         let mut layers = Layers { raw, origins: BTreeMap::new() };
         let l = &mut layers;
@@ -170,6 +226,15 @@ impl Config {
         let secret_key = l.get(Setting::SecretKey, |text| Ok(Sensitive::new(text.to_owned())))?;
         let secret_key_file = l.get(Setting::SecretKeyFile, value::path)?;
         l.get(Setting::SecretKeyCommand, |_| Err::<(), _>(value::Wanted::Later("a secret key from a command")))?;
+        let admin_password = l.get(Setting::AdminPassword, |text| Ok(Sensitive::new(text.to_owned())))?;
+        let admin_password_file = l.get(Setting::AdminPasswordFile, value::path)?;
+        let max_connections = l.get(Setting::MaxConnections, |t| value::number(t, 1, 100_000))?.unwrap_or(500);
+        let per_address = l.get(Setting::MaxConnectionsPerAddress, |t| value::number(t, 1, 100_000))?;
+        let reserved = l.get(Setting::SuperuserReservedConnections, |t| value::number(t, 0, 100_000))?;
+        let auth = l.get(Setting::Auth, value::auth)?;
+        if let Some((_, place)) = &hba {
+            l.origins.insert(Setting::Auth, place.origin.clone());
+        }
         let tls = l.get(Setting::Tls, value::tls)?;
         let tls_cert = l.get(Setting::TlsCert, value::path)?;
         let store = l.raw.get(&Setting::Store);
@@ -192,9 +257,15 @@ impl Config {
             tls_cert,
             tls_key: l.get(Setting::TlsKey, value::path)?,
             tls_client_ca: l.get(Setting::TlsClientCa, value::path)?,
-            auth: l.get(Setting::Auth, value::auth)?.unwrap_or_else(|| Hba::one(Method::Trust)),
+            auth: hba.map(|(hba, _)| hba).or(auth).unwrap_or_else(|| Hba::one(Method::ScramSha256)),
             allow_remote_trust: l.get(Setting::AllowRemoteTrust, value::boolean)?.unwrap_or(false),
             admin: l.get_or(Setting::Admin, value::ADMIN_DEFAULT, value::name)?,
+            admin_password: match (admin_password, admin_password_file) {
+                (Some(_), Some(_)) => return Err(ConfigError::TwoAdminPasswords),
+                (Some(text), None) => AdminPassword::Text(text),
+                (None, Some(path)) => AdminPassword::File(path),
+                (None, None) => AdminPassword::None,
+            },
             secret_key: match (secret_key, secret_key_file) {
                 (Some(_), Some(_)) => return Err(ConfigError::TwoKeys),
                 (Some(text), None) => KeySource::Text(text),
@@ -203,7 +274,9 @@ impl Config {
             },
             log_format: l.get(Setting::LogFormat, value::log_format)?.unwrap_or(LogFormat::Text),
             log_filter: l.get(Setting::LogFilter, value::text)?.unwrap_or_else(|| "info".to_owned()),
-            max_connections: l.get(Setting::MaxConnections, |t| value::number(t, 1, 100_000))?.unwrap_or(500),
+            max_connections,
+            max_connections_per_address: per_address.unwrap_or(max_connections),
+            superuser_reserved_connections: reserved.unwrap_or(value::RESERVED_DEFAULT.min(max_connections - 1)),
             statement_timeout: statement_timeout.unwrap_or(defaults.statement_timeout),
             idle_in_transaction_timeout: idle_in_transaction.unwrap_or(defaults.idle_in_transaction_timeout),
             shutdown_timeout: shutdown_timeout.map_or(value::SHUTDOWN_DEFAULT, Option::unwrap_or_default),
@@ -229,11 +302,15 @@ impl Config {
     /// # Errors
     /// * [`ConfigError::RemoteTrust`]: `trust` beyond loopback without the setting that allows it.
     /// * [`ConfigError::HttpWithoutToken`]: metrics beyond loopback for everybody.
+    /// * [`ConfigError::CertWithoutCa`]: certificates are to let clients in, and none is asked for.
+    /// * [`ConfigError::AllReserved`]: no connection is left for anybody but superusers.
     /// * [`ConfigError::TlsIncomplete`]: TLS without a certificate or its key.
     /// * [`ConfigError::ShortLease`]: it would run out between two looks at the store.
     pub fn check(&self) -> Result<(), ConfigError> {
-        let trusts = self.auth.rules().iter().any(|r| r.method == Method::Trust && r.reaches_beyond_loopback());
-        if trusts && !self.listen.ip().to_canonical().is_loopback() && !self.allow_remote_trust {
+        if self.auth.trusts_beyond_loopback()
+            && !self.listen.ip().to_canonical().is_loopback()
+            && !self.allow_remote_trust
+        {
             return Err(ConfigError::RemoteTrust { listen: self.listen });
         }
         if let Some(http) = self.http.filter(|http| !http.ip().to_canonical().is_loopback())
@@ -253,6 +330,12 @@ impl Config {
         }
         if self.tls != Tls::Off && self.tls_cert.is_none() {
             return Err(ConfigError::TlsIncomplete { setting: Setting::Tls.name(), needs: Setting::TlsCert.name() });
+        }
+        if self.auth.uses(Method::Cert) && self.tls_client_ca.is_none() {
+            return Err(ConfigError::CertWithoutCa);
+        }
+        if self.superuser_reserved_connections >= self.max_connections {
+            return Err(ConfigError::AllReserved);
         }
         let (lease, poll) = (self.store_lease, self.store_poll_interval);
         if lease < poll * 2 {
@@ -303,6 +386,7 @@ impl Config {
             scram_iterations: self.scram_iterations,
             statement_timeout: self.statement_timeout,
             idle_in_transaction_timeout: self.idle_in_transaction_timeout,
+            accept_md5: self.auth.uses(Method::Md5),
             ..EngineConfig::default()
         };
         engine.hub.lease = self.store_lease;
@@ -340,6 +424,11 @@ impl Config {
             Setting::Auth => self.auth.to_string(),
             Setting::AllowRemoteTrust => value::boolean_text(self.allow_remote_trust),
             Setting::Admin => self.admin.as_str().to_owned(),
+            Setting::AdminPassword => set(matches!(self.admin_password, AdminPassword::Text(_))),
+            Setting::AdminPasswordFile => match &self.admin_password {
+                AdminPassword::File(path) => path.display().to_string(),
+                AdminPassword::None | AdminPassword::Text(_) => set(false),
+            },
             Setting::SecretKey => set(matches!(self.secret_key, KeySource::Text(_))),
             Setting::SecretKeyFile => match &self.secret_key {
                 KeySource::File(path) => path.display().to_string(),
@@ -349,6 +438,8 @@ impl Config {
             Setting::LogFormat => self.log_format.as_str().to_owned(),
             Setting::LogFilter => self.log_filter.clone(),
             Setting::MaxConnections => self.max_connections.to_string(),
+            Setting::MaxConnectionsPerAddress => self.max_connections_per_address.to_string(),
+            Setting::SuperuserReservedConnections => self.superuser_reserved_connections.to_string(),
             Setting::StatementTimeout => value::duration_text(self.statement_timeout),
             Setting::IdleInTransactionSessionTimeout => value::duration_text(self.idle_in_transaction_timeout),
             Setting::ShutdownTimeout => value::duration_text(Some(self.shutdown_timeout)),

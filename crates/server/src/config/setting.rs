@@ -18,12 +18,16 @@ pub enum Setting {
     Auth,
     AllowRemoteTrust,
     Admin,
+    AdminPassword,
+    AdminPasswordFile,
     SecretKey,
     SecretKeyFile,
     SecretKeyCommand,
     LogFormat,
     LogFilter,
     MaxConnections,
+    MaxConnectionsPerAddress,
+    SuperuserReservedConnections,
     StatementTimeout,
     IdleInTransactionSessionTimeout,
     ShutdownTimeout,
@@ -50,7 +54,7 @@ pub(super) enum Place {
 
 impl Setting {
     /// All of them, in the order in which they are shown.
-    pub const ALL: [Setting; 29] = [
+    pub const ALL: [Setting; 33] = [
         Setting::Store,
         Setting::StorePollInterval,
         Setting::StoreLease,
@@ -65,12 +69,16 @@ impl Setting {
         Setting::Auth,
         Setting::AllowRemoteTrust,
         Setting::Admin,
+        Setting::AdminPassword,
+        Setting::AdminPasswordFile,
         Setting::SecretKey,
         Setting::SecretKeyFile,
         Setting::SecretKeyCommand,
         Setting::LogFormat,
         Setting::LogFilter,
         Setting::MaxConnections,
+        Setting::MaxConnectionsPerAddress,
+        Setting::SuperuserReservedConnections,
         Setting::StatementTimeout,
         Setting::IdleInTransactionSessionTimeout,
         Setting::ShutdownTimeout,
@@ -99,12 +107,16 @@ impl Setting {
             Setting::Auth => "auth",
             Setting::AllowRemoteTrust => "allow_remote_trust",
             Setting::Admin => "admin",
+            Setting::AdminPassword => "admin_password",
+            Setting::AdminPasswordFile => "admin_password_file",
             Setting::SecretKey => "secret_key",
             Setting::SecretKeyFile => "secret_key_file",
             Setting::SecretKeyCommand => "secret_key_command",
             Setting::LogFormat => "log_format",
             Setting::LogFilter => "log_filter",
             Setting::MaxConnections => "max_connections",
+            Setting::MaxConnectionsPerAddress => "max_connections_per_address",
+            Setting::SuperuserReservedConnections => "superuser_reserved_connections",
             Setting::StatementTimeout => "statement_timeout",
             Setting::IdleInTransactionSessionTimeout => "idle_in_transaction_session_timeout",
             Setting::ShutdownTimeout => "shutdown_timeout",
@@ -119,12 +131,12 @@ impl Setting {
 
     /// Whether it has a flag. A secret has none: every user of the machine can read a command line.
     pub const fn has_flag(self) -> bool {
-        !matches!(self, Setting::SecretKey)
+        !self.is_secret()
     }
 
     /// Whether its value must not be shown.
     pub const fn is_secret(self) -> bool {
-        matches!(self, Setting::SecretKey)
+        matches!(self, Setting::SecretKey | Setting::AdminPassword)
     }
 
     /// Its flag, without the leading hyphens.
@@ -140,7 +152,7 @@ impl Setting {
     pub(super) const fn place(self) -> Place {
         match self {
             Setting::Store => Place::CatalogService,
-            Setting::SecretKey => Place::Nowhere,
+            Setting::SecretKey | Setting::AdminPassword => Place::Nowhere,
             Setting::StatementBytesMax
             | Setting::TokensMax
             | Setting::ChainMax
@@ -159,11 +171,14 @@ impl Setting {
             | Setting::Auth
             | Setting::AllowRemoteTrust
             | Setting::Admin
+            | Setting::AdminPasswordFile
             | Setting::SecretKeyFile
             | Setting::SecretKeyCommand
             | Setting::LogFormat
             | Setting::LogFilter
             | Setting::MaxConnections
+            | Setting::MaxConnectionsPerAddress
+            | Setting::SuperuserReservedConnections
             | Setting::StatementTimeout
             | Setting::IdleInTransactionSessionTimeout
             | Setting::ShutdownTimeout

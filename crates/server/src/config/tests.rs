@@ -57,7 +57,7 @@ fn the_strongest_source_wins() {
 /// A value that differs from the default, for every setting, by every source that may have it.
 #[test]
 fn every_setting_comes_from_every_source() {
-    let samples: [(Setting, &str, &str); 27] = [
+    let samples: [(Setting, &str, &str); 31] = [
         (Setting::Store, "path=/x/y", "path=/x/y"),
         (Setting::StorePollInterval, "250", "250ms"),
         (Setting::StoreLease, "2min", "2min"),
@@ -69,14 +69,18 @@ fn every_setting_comes_from_every_source() {
         (Setting::TlsCert, "/c", "/c"),
         (Setting::TlsKey, "/k", "/k"),
         (Setting::TlsClientCa, "/ca", "/ca"),
-        (Setting::Auth, "trust", "trust"),
+        (Setting::Auth, "cert", "cert"),
         (Setting::AllowRemoteTrust, "true", "true"),
         (Setting::Admin, "root", "root"),
+        (Setting::AdminPassword, "CANARY-7Q", "set"),
+        (Setting::AdminPasswordFile, "/p", "/p"),
         (Setting::SecretKey, "CANARY-7Q", "set"),
         (Setting::SecretKeyFile, "/k", "/k"),
         (Setting::LogFormat, "json", "json"),
         (Setting::LogFilter, "debug", "debug"),
         (Setting::MaxConnections, "7", "7"),
+        (Setting::MaxConnectionsPerAddress, "6", "6"),
+        (Setting::SuperuserReservedConnections, "5", "5"),
         (Setting::StatementTimeout, "90000", "90s"),
         (Setting::IdleInTransactionSessionTimeout, "2min", "2min"),
         (Setting::ShutdownTimeout, "1500", "1500ms"),
@@ -191,7 +195,8 @@ fn what_comes_later_says_so() {
 #[test]
 fn trust_stays_on_loopback_unless_told_otherwise() {
     let check = |listen: &str, allow: &str| {
-        load(&[(Setting::Listen, listen), (Setting::AllowRemoteTrust, allow)], &[], None).unwrap().check()
+        let trust = [(Setting::Auth, "trust"), (Setting::Listen, listen), (Setting::AllowRemoteTrust, allow)];
+        load(&trust, &[], None).unwrap().check()
     };
     for local in ["127.0.0.1:0", "127.8.9.10:1", "[::1]:1", "[::ffff:127.0.0.1]:1", "localhost:1"] {
         assert!(check(local, "false").is_ok(), "{local}");
@@ -340,4 +345,108 @@ fn lengths_of_time_and_bytes_read_as_they_print() {
         assert_eq!(value::bytes_text(value::bytes(text, 0, usize::MAX).unwrap()), text);
     }
     assert!(value::bytes("18446744073709551615GB", 0, usize::MAX).is_err());
+}
+
+const HBA: &str = r#"
+[[hba]]
+address = "all"
+user = ["mallory", "eve"]
+method = "reject"
+
+[[hba]]
+type = "hostssl"
+address = "10.0.0.0/8"
+database = "sales"
+method = "cert"
+map = { "etl.example" = "etl", "ann.example" = ["ann", "bob"] }
+
+[[hba]]
+type = "hostnossl"
+address = "loopback"
+method = "trust"
+"#;
+
+#[test]
+fn the_list_of_rules_is_read_in_its_order() {
+    let config = load(&[], &[], Some(HBA)).unwrap();
+    let found = config.effective().into_iter().find(|e| e.setting == Setting::Auth).unwrap();
+    assert_eq!(
+        found.value,
+        "host all mallory,eve all reject; hostssl sales all 10.0.0.0/8 cert map=2; hostnossl all all loopback trust"
+    );
+    assert!(found.origin.to_string().ends_with("dataglot.toml:2"), "{}", found.origin);
+    assert_eq!(config.auth.rules()[1].map["ann.example"], ["ann", "bob"]);
+}
+
+#[test]
+fn a_rule_that_is_not_understood_is_refused_with_its_place() {
+    let rule = |lines: &str| format!("[[hba]]\naddress = \"all\"\nmethod = \"reject\"\n[[hba]]\n{lines}");
+    let all = "address = \"all\"\nmethod = \"cert\"\n";
+    refused(
+        &rule("address = \"10.0.0.1/8\"\nmethod = \"cert\""),
+        &["\"address\" takes", "dataglot.toml:5", "this value"],
+    );
+    refused(
+        &rule("address = \"all\"\nmethod = \"ident\""),
+        &["\"method\" takes trust, scram-sha-256", "dataglot.toml:6"],
+    );
+    refused(&rule("address = \"all\""), &["\"hba\" takes at least address", "dataglot.toml:4"]);
+    refused(&rule("method = \"trust\""), &["\"hba\" takes at least address"]);
+    refused(&rule(&format!("{all}type = \"local\"")), &["\"type\" takes host, hostssl or hostnossl"]);
+    refused(&rule(&format!("{all}user = []")), &["\"user\" takes"]);
+    refused(&rule(&format!("{all}user = [\"all\"]")), &["\"user\" takes"]);
+    refused(&rule(&format!("{all}user = 5")), &["\"user\" takes"]);
+    refused(&rule(&format!("{all}database = \"\"")), &["\"database\" takes"]);
+    refused(&rule(&format!("{all}map = {{ }}")), &["\"map\" takes"]);
+    refused(&rule(&format!("{all}usr = \"x\"")), &["no setting \"usr\"", "Did you mean \"user\"?"]);
+    let mapped = "address = \"all\"\nmethod = \"trust\"\nmap = { a = \"b\" }";
+    refused(&rule(mapped), &["\"map\" takes effect with method = \"cert\" only"]);
+    refused("hba = \"trust\"", &["\"hba\" takes 1 to 1000 tables"]);
+    refused("hba = []", &["\"hba\" takes 1 to 1000 tables"]);
+    refused("hba = [1]", &["\"hba\" takes 1 to 1000 tables"]);
+}
+
+#[test]
+fn how_clients_are_let_in_is_said_once() {
+    for (flags, variables) in [(vec![(Setting::Auth, "trust")], vec![]), (vec![], vec![("DATAGLOT_AUTH", "trust")])] {
+        let error = load(&flags, &variables, Some(HBA)).unwrap_err();
+        assert!(matches!(error, ConfigError::TwoAuths { .. }), "{error}");
+    }
+    let error = load(&[], &[], Some(&format!("auth = \"trust\"\n{HBA}"))).unwrap_err();
+    assert!(error.to_string().contains("dataglot.toml:1: \"auth\" and the list"), "{error}");
+    assert_eq!(load(&[], &[], None).unwrap().auth.to_string(), "scram-sha-256");
+}
+
+#[test]
+fn what_rules_need_is_there() {
+    let check = |text: &str| load(&[], &[], Some(text)).unwrap().check();
+    assert!(matches!(check("auth = \"cert\""), Err(ConfigError::CertWithoutCa)));
+    check("auth = \"cert\"\ntls_cert = \"c\"\ntls_key = \"k\"\ntls_client_ca = \"a\"").unwrap();
+    let trust = |address| format!("listen = \"0.0.0.0:1\"\n[[hba]]\naddress = \"{address}\"\nmethod = \"trust\"");
+    assert!(matches!(check(&trust("10.0.0.0/8")), Err(ConfigError::RemoteTrust { .. })));
+    check(&trust("loopback")).unwrap();
+    assert!(matches!(check("max_connections = 3\nsuperuser_reserved_connections = 3"), Err(ConfigError::AllReserved)));
+    check("max_connections = 1").unwrap();
+}
+
+#[test]
+fn a_13_the_first_password_has_one_source_and_is_not_empty() {
+    let two = [("DATAGLOT_ADMIN_PASSWORD", "CANARY-7Q"), ("DATAGLOT_ADMIN_PASSWORD_FILE", "/p")];
+    assert!(matches!(load(&[], &two, None), Err(ConfigError::TwoAdminPasswords)));
+    let read = |value| load(&[], &[("DATAGLOT_ADMIN_PASSWORD", value)], None).unwrap().admin_password.read();
+    assert_eq!(read("CANARY-7Q").unwrap().unwrap().open(), "CANARY-7Q");
+    assert!(read("").unwrap_err().to_string().contains("variable DATAGLOT_ADMIN_PASSWORD: the password is empty"));
+    assert!(load(&[], &[], None).unwrap().admin_password.read().unwrap().is_none());
+
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("p");
+    let read = |text: &str, mode| {
+        std::fs::write(&file, text).unwrap();
+        std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+        AdminPassword::File(file.clone()).read()
+    };
+    assert_eq!(read(" pass word \r\n", 0o600).unwrap().unwrap().open(), " pass word ");
+    assert!(read("\n", 0o600).unwrap_err().to_string().contains("the password is empty"));
+    let error = read("CANARY-7Q", 0o644).unwrap_err().to_string();
+    assert!(error.contains("its mode is 0644") && !error.contains("CANARY-7Q"), "{error}");
 }

@@ -15,6 +15,7 @@ use crate::auth::{Hba, Method};
 
 pub(super) const LISTEN_DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7432);
 pub(super) const SHUTDOWN_DEFAULT: Duration = Duration::from_secs(10);
+pub(super) const RESERVED_DEFAULT: u32 = 3;
 pub(super) const ADMIN_DEFAULT: &str = "admin";
 pub(super) const TLS_POLL_DEFAULT: Duration = Duration::from_secs(10);
 pub(super) const POLL_DEFAULT: Duration = Duration::from_secs(1);
@@ -159,7 +160,17 @@ pub(super) fn http(text: &str) -> Result<Option<SocketAddr>, Wanted> {
 
 /// One method for everybody.
 pub(super) fn auth(text: &str) -> Result<Hba, Wanted> {
-    Method::named(text).map(Hba::one).ok_or_else(|| Wanted::Form(methods()))
+    let method = Method::named(text).ok_or_else(|| Wanted::Form(methods()))?;
+    later(method).map_or(Ok(Hba::one(method)), |what| Err(Wanted::Later(what)))
+}
+
+/// What a method is that is not there yet.
+pub(super) fn later(method: Method) -> Option<&'static str> {
+    match method {
+        Method::Jwt => Some("login by token"),
+        Method::Ldap => Some("login by LDAP"),
+        Method::Trust | Method::ScramSha256 | Method::Password | Method::Md5 | Method::Cert | Method::Reject => None,
+    }
 }
 
 /// What a method may be.
