@@ -128,6 +128,22 @@ COMMENT ON TABLE secrets IS 'Values of secrets, encrypted. See audit_secrets.';
 COMMENT ON COLUMN secrets.body IS 'The SHA-256 of the ciphertext, then the ciphertext.';
 COMMENT ON COLUMN secrets.hash IS 'The SHA-256 of the ciphertext.';
 
+CREATE TABLE previous_secrets (
+    org text COLLATE "C" NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    format smallint NOT NULL,
+    checksum bigint NOT NULL,
+    body bytea,
+    raw bytea,
+    hash bytea GENERATED ALWAYS AS (substr(body, 1, 32)) STORED,
+    PRIMARY KEY (org, name),
+    CHECK ((body IS NULL) <> (raw IS NULL))
+);
+ALTER TABLE previous_secrets ALTER COLUMN body SET STORAGE EXTERNAL;
+COMMENT ON TABLE previous_secrets IS 'Values that secrets had before, encrypted, kept for as long as ALTER SECRET ... GRACE says.';
+COMMENT ON COLUMN previous_secrets.body IS 'The SHA-256 of the ciphertext, then the ciphertext.';
+COMMENT ON COLUMN previous_secrets.hash IS 'The SHA-256 of the ciphertext.';
+
 CREATE TABLE data_keys (
     org text COLLATE "C" NOT NULL,
     no text COLLATE "C" NOT NULL,
@@ -485,6 +501,7 @@ SELECT u.org, u.table_name, u.key, octet_length(u.raw) AS bytes, readable(u.raw)
         UNION ALL SELECT org, 'policies' AS table_name, ARRAY[name] AS key, raw FROM policies WHERE raw IS NOT NULL
         UNION ALL SELECT org, 'grants' AS table_name, key, raw FROM grants WHERE raw IS NOT NULL
         UNION ALL SELECT org, 'derived_products' AS table_name, ARRAY[catalog, schema, name] AS key, raw FROM derived_products WHERE raw IS NOT NULL
+        UNION ALL SELECT org, 'previous_secrets' AS table_name, ARRAY[name] AS key, raw FROM previous_secrets WHERE raw IS NOT NULL
         UNION ALL SELECT org, 'data_keys' AS table_name, ARRAY[no] AS key, raw FROM data_keys WHERE raw IS NOT NULL
         UNION ALL SELECT org, 'changes' AS table_name, ARRAY[seq::text, step::text] AS key, raw FROM changes WHERE raw IS NOT NULL) u;
 COMMENT ON VIEW audit_unreadable IS 'Records that could not be kept as JSON. A damaged one is missing from the other views.';

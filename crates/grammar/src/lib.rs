@@ -12,6 +12,7 @@
 mod cursor;
 mod error;
 #[allow(clippy::wildcard_enum_match_arm, reason = "a token that does not fit is an error, whatever its kind")]
+mod interval;
 mod lexer;
 mod limits;
 #[allow(clippy::wildcard_enum_match_arm, reason = "a token that does not fit is an error, whatever its kind")]

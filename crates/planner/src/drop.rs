@@ -167,7 +167,10 @@ fn remove(draft: &mut Draft<'_>, object: &ObjectRef) {
             comments.extend(columns.map(|(column, _)| ObjectRef::Column(column.clone())));
             Some(RowKey::View(name.clone()))
         }
-        ObjectRef::Secret(name) => Some(RowKey::Secret(name.clone())),
+        ObjectRef::Secret(name) => {
+            draft.delete(RowKey::PreviousSecret(name.clone()));
+            Some(RowKey::Secret(name.clone()))
+        }
         ObjectRef::Mask(name) | ObjectRef::RowFilter(name) => Some(RowKey::Policy(name.clone())),
         ObjectRef::Role(name) => {
             draft.image.role(name).map(|role| RowKey::Role { name: name.clone(), login: role.def.login })

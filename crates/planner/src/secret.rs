@@ -3,9 +3,11 @@
 //! A value comes sealed, made against the ciphertext that was there when it was sealed. If another one is
 //! there now, the answer is [`PlanError::Stale`]: the session seals again and the statement starts over.
 
-use dataglot_model::command::{AlterSecret, CreateSecret, OnExisting, OnMissing, SecretAction, SecretValue};
-use dataglot_model::def::{SecretMeta, SecretOrigin};
-use dataglot_model::{At, Name, ObjectRef, Row, RowKey, Sealed, SqlState};
+use std::sync::Arc;
+
+use dataglot_model::command::{AlterSecret, CreateSecret, Grace, OnExisting, OnMissing, SecretAction, SecretValue};
+use dataglot_model::def::{PreviousSecret, SecretMeta, SecretOrigin};
+use dataglot_model::{At, Name, Notice, ObjectRef, Row, RowKey, Sealed, SecretHash, SqlState, Timestamp};
 
 use crate::{Draft, PlanError, rename};
 
@@ -21,7 +23,7 @@ pub(crate) fn plan_create_secret(draft: &mut Draft<'_>, c: &CreateSecret<Sealed>
                 Ok(())
             }
             OnExisting::Replace | OnExisting::Alter => {
-                set_value(draft, name, value)?;
+                set_value(draft, name, value, None)?;
                 if let Some(comment) = comment {
                     draft.set_comment(&object, Some(comment));
                 }
@@ -44,7 +46,7 @@ pub(crate) fn plan_create_secret(draft: &mut Draft<'_>, c: &CreateSecret<Sealed>
     };
     let owner = draft.actor.current_user.clone();
     let mut header = draft.new_header(Some(owner), comment.as_deref());
-    header.secret = Some(Box::new(SecretMeta { value_version: 1, origin }));
+    header.secret = Some(Box::new(SecretMeta { value_version: 1, origin, set_at: draft.cx.now, previous: None }));
     draft.put_header(object, header);
     if let Some((bytes, hash)) = envelope {
         draft.put(Row::Secret(name.value.clone(), bytes, hash));
@@ -65,24 +67,37 @@ pub(crate) fn plan_alter_secret(draft: &mut Draft<'_>, c: &AlterSecret<Sealed>) 
         };
     }
     draft.check_version(&object, expected)?;
+    drop_expired(draft, name);
     match action {
-        SecretAction::Value(value) => set_value(draft, name, value),
+        SecretAction::Value { value, grace } => {
+            if !set_value(draft, name, value, *grace)? && grace.is_none() {
+                // The value is the one that is there. The one before it goes all the same.
+                drop_previous(draft, name);
+            }
+            Ok(())
+        }
         SecretAction::Owner(role) => {
             let owner = draft.resolve_role(role)?;
             crate::owned::set_owner(draft, &object, &owner);
             Ok(())
         }
-        SecretAction::Rename { to, resealed } => {
+        SecretAction::Rename { to, resealed, resealed_previous } => {
             if draft.image.secret(to).is_some() {
                 return Err(PlanError::exists(ObjectRef::Secret(to.value.clone()), to.span));
             }
-            rename_secret(draft, name, to, resealed.as_ref())
+            rename_secret(draft, name, to, resealed.as_ref(), resealed_previous.as_ref())
         }
     }
 }
 
-/// Gives an existing secret a value.
-fn set_value(draft: &mut Draft<'_>, name: &At<Name>, value: &At<SecretValue<Sealed>>) -> Result<(), PlanError> {
+/// Gives an existing secret a value. False: it is the one that is there, and nothing was changed. The value
+/// before it is kept as `grace` says.
+fn set_value(
+    draft: &mut Draft<'_>,
+    name: &At<Name>,
+    value: &At<SecretValue<Sealed>>,
+    grace: Option<Grace>,
+) -> Result<bool, PlanError> {
     let object = ObjectRef::Secret(name.value.clone());
     let Some(secret) = draft.image.secret(name) else {
         return Err(PlanError::undefined(object, name.span));
@@ -105,24 +120,32 @@ fn set_value(draft: &mut Draft<'_>, name: &At<Name>, value: &At<SecretValue<Seal
             if *seen != present || present.is_none() {
                 return stale();
             }
-            return Ok(());
+            return Ok(false);
         }
         SecretValue::Value(Sealed::Verifier { .. } | Sealed::EmptyPassword) => return stale(),
         SecretValue::Env(variable) => SecretOrigin::Env(variable.clone()),
         SecretValue::File(path) => SecretOrigin::File(path.clone()),
-        SecretValue::Redacted => return Ok(()),
+        SecretValue::Redacted => return Ok(false),
     };
     if origin == old.origin && envelope.is_none() {
-        return Ok(());
+        return Ok(false);
     }
+    let former = match grace {
+        Some(grace) => keep_former(draft, name, &old, grace),
+        None => {
+            draft.delete(RowKey::PreviousSecret(name.value.clone()));
+            None
+        }
+    };
+    let (now, previous) = (draft.cx.now, former.map(Box::new));
     draft.touch_header(&object, |header| {
-        header.secret = Some(Box::new(SecretMeta { value_version: next, origin }));
+        header.secret = Some(Box::new(SecretMeta { value_version: next, origin, set_at: now, previous }));
     });
     match envelope {
         Some((bytes, hash)) => draft.put(Row::Secret(name.value.clone(), bytes, hash)),
         None => draft.delete(RowKey::Secret(name.value.clone())),
     }
-    Ok(())
+    Ok(true)
 }
 
 fn rename_secret(
@@ -130,6 +153,7 @@ fn rename_secret(
     name: &At<Name>,
     to: &At<Name>,
     resealed: Option<&Sealed>,
+    resealed_previous: Option<&Sealed>,
 ) -> Result<(), PlanError> {
     let (from, target) = (ObjectRef::Secret(name.value.clone()), ObjectRef::Secret(to.value.clone()));
     let Some(mut meta) = draft.image.secret(name).map(|s| s.meta.clone()) else {
@@ -149,7 +173,7 @@ fn rename_secret(
                 if *seen == present && (*value_version == kept || *value_version == kept.saturating_add(1)) =>
             {
                 draft.bring_key(&from, by.as_ref())?;
-                meta = SecretMeta { value_version: *value_version, origin: SecretOrigin::Sealed(*hash) };
+                (meta.value_version, meta.origin) = (*value_version, SecretOrigin::Sealed(*hash));
                 envelope = Some((bytes.clone(), *hash));
             }
             Some(
@@ -158,15 +182,88 @@ fn rename_secret(
             | None => return Err(PlanError::Stale { object: from }),
         }
     }
+    let previous = resealed_former(draft, name, &mut meta, resealed_previous)?;
+    draft.delete(RowKey::PreviousSecret(name.value.clone()));
     draft.delete(RowKey::Secret(name.value.clone()));
     draft.move_header(&from, &target);
     draft.amend_header(&target, |header| header.secret = Some(Box::new(meta)));
     if let Some((bytes, hash)) = envelope {
         draft.put(Row::Secret(to.value.clone(), bytes, hash));
     }
+    if let Some((bytes, hash)) = previous {
+        draft.put(Row::PreviousSecret(to.value.clone(), bytes, hash));
+    }
     rename::secret_in_catalogs(draft, name, to);
     crate::grant::rename_object(draft, &from, &target);
     Ok(())
+}
+
+/// Keeps the value that `name` has had until now, for as long as `grace` says; tells where it cannot. Called after
+/// the new value was judged, and before it is put.
+fn keep_former(draft: &mut Draft<'_>, name: &Name, old: &SecretMeta, grace: Grace) -> Option<PreviousSecret> {
+    match draft.image.row(&RowKey::Secret(name.clone())) {
+        _ if draft.image.is_unreadable(name) => {
+            let object = ObjectRef::Secret(name.clone());
+            draft.notice(Notice::note(format!("the former value of {object} is damaged and is not kept")));
+            draft.delete(RowKey::PreviousSecret(name.clone()));
+            return None;
+        }
+        Some(Row::Secret(_, bytes, hash)) => draft.put(Row::PreviousSecret(name.clone(), bytes, hash)),
+        Some(_) | None => draft.delete(RowKey::PreviousSecret(name.clone())),
+    }
+    let micros = i64::from(grace.seconds()).saturating_mul(1_000_000);
+    let until = Timestamp(draft.cx.now.0.saturating_add(micros));
+    Some(PreviousSecret { value_version: old.value_version, origin: old.origin.clone(), until })
+}
+
+/// The value before the present one is not kept any longer.
+fn drop_previous(draft: &mut Draft<'_>, name: &Name) {
+    let object = ObjectRef::Secret(name.clone());
+    if draft.image.secret(name).is_some_and(|secret| secret.meta.previous.is_some()) {
+        draft.touch_header(&object, |header| {
+            if let Some(meta) = &mut header.secret {
+                meta.previous = None;
+            }
+        });
+    }
+    draft.delete(RowKey::PreviousSecret(name.clone()));
+}
+
+/// What may not be resolved any more goes with the next statement on the secret.
+fn drop_expired(draft: &mut Draft<'_>, name: &Name) {
+    let now = draft.cx.now;
+    if draft.image.secret(name).is_some_and(|secret| secret.meta.previous_at(now).is_none()) {
+        drop_previous(draft, name);
+    }
+}
+
+/// The value before the present one, as it goes to another name with it. One that is damaged stays behind.
+fn resealed_former(
+    draft: &mut Draft<'_>,
+    name: &Name,
+    meta: &mut SecretMeta,
+    resealed: Option<&Sealed>,
+) -> Result<Option<(Arc<[u8]>, SecretHash)>, PlanError> {
+    let from = ObjectRef::Secret(name.clone());
+    let (Some(previous), Some(present)) = (&mut meta.previous, draft.image.previous_hash(name)) else {
+        return Ok(None);
+    };
+    if draft.image.is_previous_unreadable(name) {
+        draft.notice(Notice::note(format!("the former value of {from} is damaged and is not kept")));
+        meta.previous = None;
+        return Ok(None);
+    }
+    match resealed {
+        Some(Sealed::Envelope { bytes, hash, value_version, seen, by })
+            if *seen == Some(present) && *value_version == previous.value_version =>
+        {
+            draft.bring_key(&from, by.as_ref())?;
+            previous.origin = SecretOrigin::Sealed(*hash);
+            Ok(Some((bytes.clone(), *hash)))
+        }
+        Some(Sealed::Envelope { .. } | Sealed::Unchanged { .. } | Sealed::Verifier { .. } | Sealed::EmptyPassword)
+        | None => Err(PlanError::Stale { object: from }),
+    }
 }
 
 /// The answer to `REDACTED` where there is no value to keep.

@@ -132,8 +132,10 @@ fn seal(command: Command<Sensitive>) -> Command<Sealed> {
             on_missing: c.on_missing,
             expected: c.expected,
             action: match c.action {
-                SecretAction::Value(at) => SecretAction::Value(at.map(value)),
-                SecretAction::Rename { to, .. } => SecretAction::Rename { to, resealed: None },
+                SecretAction::Value { value: at, grace } => SecretAction::Value { value: at.map(value), grace },
+                SecretAction::Rename { to, .. } => {
+                    SecretAction::Rename { to, resealed: None, resealed_previous: None }
+                }
                 SecretAction::Owner(owner) => SecretAction::Owner(owner),
             },
         }),
@@ -337,7 +339,9 @@ fn statement() -> impl Strategy<Value = String> {
             "ALTER SECRET s RENAME TO s2",
             "ALTER SECRET s2 RENAME TO s",
             "ALTER SECRET s OWNER TO a",
-            "ALTER SECRET s AS ENV 'G'"
+            "ALTER SECRET s AS ENV 'G'",
+            "ALTER SECRET s AS ENV 'H' GRACE '1 hour'",
+            "ALTER SECRET s AS FILE '/s' GRACE '1 second'"
         ])
         .prop_map(str::to_owned),
         (

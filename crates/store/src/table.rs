@@ -30,11 +30,13 @@ pub enum Table {
     Meta = 11,
     /// Data keys, wrapped.
     DataKeys = 12,
+    /// Ciphertexts of the values that secrets had before.
+    PreviousSecrets = 13,
 }
 
 impl Table {
     /// Every table.
-    pub const ALL: [Table; 12] = [
+    pub const ALL: [Table; 13] = [
         Table::Objects,
         Table::Entries,
         Table::Secrets,
@@ -47,10 +49,11 @@ impl Table {
         Table::Changes,
         Table::Meta,
         Table::DataKeys,
+        Table::PreviousSecrets,
     ];
 
     /// The tables whose rows make up an org's image, in the order in which they are loaded.
-    pub const IMAGE: [Table; 10] = [
+    pub const IMAGE: [Table; 11] = [
         Table::Objects,
         Table::Entries,
         Table::Secrets,
@@ -61,6 +64,7 @@ impl Table {
         Table::Grants,
         Table::DerivedProducts,
         Table::DataKeys,
+        Table::PreviousSecrets,
     ];
 
     /// Its name.
@@ -78,6 +82,7 @@ impl Table {
             Table::Changes => "changes",
             Table::Meta => "meta",
             Table::DataKeys => "data_keys",
+            Table::PreviousSecrets => "previous_secrets",
         }
     }
 

@@ -13,7 +13,7 @@ use dataglot_store::{Dsn, PostgresError, StoreError};
 
 const TABLES: &str = "SELECT relname FROM pg_class WHERE relnamespace = to_regnamespace('dataglot') AND relkind = 'r' \
                       ORDER BY relname";
-const ALL_TABLES: [&str; 14] = [
+const ALL_TABLES: [&str; 15] = [
     "changes",
     "data_keys",
     "derived_products",
@@ -24,6 +24,7 @@ const ALL_TABLES: [&str; 14] = [
     "migrations",
     "objects",
     "policies",
+    "previous_secrets",
     "role_members",
     "roles",
     "secrets",

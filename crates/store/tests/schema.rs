@@ -38,6 +38,7 @@ INSERT INTO objects (org, key, format, checksum, body) VALUES
     ('o', '{secret,pw}', 1, 1, '{"id":5,"version":1,"created":{"seq":1,"at":1700000000123456,"by":"root"},"secret":{"value_version":2,"origin":{"sealed":"canary"}}}');
 INSERT INTO entries (org, name, format, checksum, body) VALUES ('o', 'pg', 1, 1, '{"connector":"postgres","options":{"host":{"text":"h"}}}');
 INSERT INTO secrets (org, name, format, checksum, body) VALUES ('o', 'pw', 1, 1, decode(repeat('ab', 32), 'hex') || 'canary'::bytea);
+INSERT INTO previous_secrets (org, name, format, checksum, body) VALUES ('o', 'pw', 1, 1, decode(repeat('ab', 32), 'hex') || 'canary'::bytea);
 INSERT INTO data_keys (org, no, format, checksum, body) VALUES ('o', '1', 1, 1, decode(repeat('cd', 32), 'hex') || 'canary'::bytea);
 INSERT INTO users (org, name, format, checksum, body) VALUES ('o', 'ann', 1, 1, '{"superuser":true,"verifier":"canary","valid_until":9223372036854775807}');
 INSERT INTO roles (org, name, format, checksum, body) VALUES ('o', 'team', 1, 1, '{"inherit":false}');
@@ -69,7 +70,7 @@ fn who_serves_can_do_just_that() {
         ""
     );
     for table in
-        ["objects", "entries", "secrets", "users", "roles", "role_members", "policies", "grants", "derived_products", "data_keys"]
+        ["objects", "entries", "secrets", "users", "roles", "role_members", "policies", "grants", "derived_products", "data_keys", "previous_secrets"]
     {
         assert_eq!(run(&format!("UPDATE {table} SET checksum = 2; DELETE FROM {table}")), "", "{table}");
         assert_eq!(run(&format!("TRUNCATE {table}")), "42501", "{table}");
@@ -245,7 +246,7 @@ fn an_auditor_sees_everything_but_what_is_secret() {
         assert!(!rows.is_empty(), "{view}");
         all += &format!("{view}: {}\n", rows.join("\n"));
     }
-    for table in ["users", "secrets", "data_keys", "changes", "heads", "meta"] {
+    for table in ["users", "secrets", "previous_secrets", "data_keys", "changes", "heads", "meta"] {
         assert_eq!(run_as(&database, &auditor, &format!("SELECT * FROM {table}")), "42501", "{table}");
     }
     // The hash that the object records is a canary too, and is shown.

@@ -15,8 +15,13 @@ pub(super) fn print_alter_secret<V>(sql: &mut Sql, alter: &AlterSecret<V>) {
     let AlterSecret { name, on_missing, expected, action } = alter;
     sql.word("ALTER SECRET").if_exists(*on_missing).word(&name.value).if_version(expected);
     match action {
-        SecretAction::Value(value) => print_value(sql, &value.value),
-        SecretAction::Rename { to, resealed: _ } => {
+        SecretAction::Value { value, grace } => {
+            print_value(sql, &value.value);
+            if let Some(grace) = grace {
+                sql.word("GRACE").string(&grace.to_string());
+            }
+        }
+        SecretAction::Rename { to, resealed: _, resealed_previous: _ } => {
             sql.word("RENAME TO").word(&to.value);
         }
         SecretAction::Owner(owner) => {

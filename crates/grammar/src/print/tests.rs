@@ -183,7 +183,7 @@ fn no_credential_comes_out() {
                 name: at(name("s")),
                 on_missing: OnMissing::Error,
                 expected: None,
-                action: SecretAction::Rename { to: at(name("t")), resealed: Some(secret()) },
+                action: SecretAction::Rename { to: at(name("t")), resealed: Some(secret()), resealed_previous: None },
             }),
         ),
         (

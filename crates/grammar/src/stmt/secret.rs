@@ -1,11 +1,12 @@
 //! `CREATE`, `ALTER SECRET`.
 
-use dataglot_model::command::{AlterSecret, CreateSecret, OnExisting, SecretAction, SecretValue};
-use dataglot_model::{At, Sensitive};
+use dataglot_model::command::{AlterSecret, CreateSecret, Grace, OnExisting, SecretAction, SecretValue};
+use dataglot_model::{At, Sensitive, SqlState};
 
 use super::{if_exists, if_not_exists, if_version};
 use crate::SyntaxError;
 use crate::cursor::{Cursor, Parse};
+use crate::interval;
 
 /// `[IF NOT EXISTS] name AS value [COMMENT 'text']`
 pub(super) fn create(c: &mut Cursor<'_>, or: OnExisting) -> Parse<CreateSecret<Sensitive>> {
@@ -44,19 +45,17 @@ fn value(c: &mut Cursor<'_>) -> Parse<At<SecretValue<Sensitive>>> {
     Ok(At::new(value, c.since(start)))
 }
 
-/// `[IF EXISTS] name [IF VERSION n] AS … | RENAME TO … | OWNER TO …`
+/// `[IF EXISTS] name [IF VERSION n] AS … [GRACE 'interval'] | RENAME TO … | OWNER TO …`
 pub(super) fn alter(c: &mut Cursor<'_>) -> Parse<AlterSecret<Sensitive>> {
     let on_missing = if_exists(c);
     let name = c.name()?;
     let expected = if_version(c)?;
     let action = if c.accept(&["AS"]) {
         let value = value(c)?;
-        if c.is("GRACE") {
-            return Err(SyntaxError::unsupported("GRACE", "The new value holds at once.", c.peek().span()));
-        }
-        SecretAction::Value(value)
+        let grace = if c.accept(&["GRACE"]) { Some(grace(c)?) } else { None };
+        SecretAction::Value { value, grace }
     } else if c.accept(&["RENAME", "TO"]) {
-        SecretAction::Rename { to: c.name()?, resealed: None }
+        SecretAction::Rename { to: c.name()?, resealed: None, resealed_previous: None }
     } else if c.accept(&["OWNER", "TO"]) {
         SecretAction::Owner(c.role_spec()?)
     } else if (c.is("SET") || c.is("DROP"))
@@ -71,4 +70,17 @@ pub(super) fn alter(c: &mut Cursor<'_>) -> Parse<AlterSecret<Sensitive>> {
         return Err(c.unexpected());
     };
     Ok(AlterSecret { name, on_missing, expected, action })
+}
+
+/// The interval after GRACE.
+fn grace(c: &mut Cursor<'_>) -> Parse<Grace> {
+    let text = c.text()?;
+    if c.is_later(text.span) {
+        return Ok(Grace::MAX);
+    }
+    let seconds = interval::seconds(&text.value).map_err(|error| error.at(text.span))?;
+    Grace::from_seconds(seconds).ok_or_else(|| {
+        let message = format!("GRACE must be between {} and {}", Grace::MIN, Grace::MAX);
+        SyntaxError::invalid(SqlState::InvalidParameterValue, message, text.span)
+    })
 }

@@ -86,8 +86,10 @@ pub fn secret() -> impl Strategy<Value = AnyCommand> {
         |(name, on_existing, value, comment)| Command::CreateSecret(CreateSecret { name, on_existing, value, comment }),
     );
     let action = prop_oneof![
-        at_of(secret_value()).prop_map(SecretAction::Value),
-        at_of(name()).prop_map(|to| SecretAction::Rename { to, resealed: None }),
+        (at_of(secret_value()), proptest::option::of(1u64..=30 * 86_400)).prop_map(|(value, seconds)| {
+            SecretAction::Value { value, grace: seconds.and_then(Grace::from_seconds) }
+        }),
+        at_of(name()).prop_map(|to| SecretAction::Rename { to, resealed: None, resealed_previous: None }),
         at_of(role_spec()).prop_map(SecretAction::Owner),
     ];
     let alter = (at_of(name()), on_missing(), expected(), action).prop_map(|(name, on_missing, expected, action)| {

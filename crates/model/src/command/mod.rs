@@ -22,7 +22,7 @@ pub use policy::{AlterMask, AlterRowFilter, AudienceChange, CreateMask, CreateRo
 pub use role::{
     AlterRole, AlterRoleAction, CreateRole, CreateRoleForm, PasswordChange, RoleAttribute, RoleAttributes, RoleSelector,
 };
-pub use secret::{AlterSecret, CreateSecret, SecretAction, SecretValue};
+pub use secret::{AlterSecret, CreateSecret, Grace, SecretAction, SecretValue};
 pub use view::{AlterView, CreateView, ViewAction, ViewQuery};
 
 use crate::{At, Grantee, Name};

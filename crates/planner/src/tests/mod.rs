@@ -184,6 +184,11 @@ impl Image {
             let hash = hash_of(&bytes);
             Some(Row::Secret(n.clone(), bytes, hash))
         }));
+        rows.extend(self.secrets().filter_map(|(n, s)| {
+            let bytes = s.previous?.clone();
+            let hash = hash_of(&bytes);
+            Some(Row::PreviousSecret(n.clone(), bytes, hash))
+        }));
         rows.extend(self.data_keys().map(|(no, bytes, hash)| Row::DataKey(no, bytes.clone(), hash)));
         rows.extend(self.grants().map(|(k, r)| Row::Grant(k.clone(), r.clone())));
         rows.extend(self.memberships().map(|(k, r)| Row::Membership(k.clone(), r.clone())));
@@ -248,7 +253,7 @@ fn assert_no_dangling(image: &Image) {
                     }
                 }
             }
-            Row::Secret(..) | Row::Role(..) | Row::DataKey(..) => {}
+            Row::Secret(..) | Row::PreviousSecret(..) | Row::Role(..) | Row::DataKey(..) => {}
         }
     }
 }
@@ -275,9 +280,11 @@ fn opened(image: &Image, secret: &Name) -> Option<String> {
     if image.is_unreadable(secret) {
         return None;
     }
-    let bytes = image.secret(secret)?.envelope?;
-    let text = String::from_utf8(bytes.to_vec()).ok()?;
-    text.splitn(3, '/').nth(2).map(str::to_owned)
+    text_of(image.secret(secret)?.envelope?)
+}
+
+fn text_of(envelope: &[u8]) -> Option<String> {
+    std::str::from_utf8(envelope).ok()?.splitn(3, '/').nth(2).map(str::to_owned)
 }
 
 /// What the session does between parsing and planning.
@@ -330,8 +337,20 @@ pub(crate) fn seal(image: &Image, actor: &Actor, command: Command<Sensitive>) ->
         }),
         Command::AlterSecret(c) => Command::AlterSecret(AlterSecret {
             action: match c.action {
-                SecretAction::Value(at) => SecretAction::Value(At::new(value(&c.name, at.value), at.span)),
-                SecretAction::Rename { to, resealed: _ } => SecretAction::Rename {
+                SecretAction::Value { value: at, grace } => {
+                    SecretAction::Value { value: At::new(value(&c.name, at.value), at.span), grace }
+                }
+                SecretAction::Rename { to, resealed: _, resealed_previous: _ } => SecretAction::Rename {
+                    resealed_previous: image.secret(&c.name).and_then(|secret| {
+                        let text = text_of(secret.previous?)?;
+                        let Sealed::Envelope { bytes, hash, value_version, .. } =
+                            envelope(image, &to, secret.meta.previous.as_ref()?.value_version, &text)
+                        else {
+                            return None;
+                        };
+                        let seen = image.previous_hash(&c.name);
+                        Some(Sealed::Envelope { bytes, hash, value_version, seen, by: None })
+                    }),
                     resealed: opened(image, &c.name).map(|text| {
                         let version = image.secret(&c.name).unwrap().meta.value_version;
                         match envelope(image, &to, version, &text) {

@@ -28,9 +28,13 @@ pub(crate) fn detach(command: Command<Sensitive>) -> (Command<Sealed>, Option<Cr
         }
         Command::AlterSecret(AlterSecret { name, on_missing, expected, action }) => {
             let action = match action {
-                SecretAction::Value(value) => SecretAction::Value(secret_value(value, &mut out)),
+                SecretAction::Value { value, grace } => {
+                    SecretAction::Value { value: secret_value(value, &mut out), grace }
+                }
                 // The grammar gives no resealed value: it is made here.
-                SecretAction::Rename { to, resealed: _ } => SecretAction::Rename { to, resealed: None },
+                SecretAction::Rename { to, resealed: _, resealed_previous: _ } => {
+                    SecretAction::Rename { to, resealed: None, resealed_previous: None }
+                }
                 SecretAction::Owner(owner) => SecretAction::Owner(owner),
             };
             Command::AlterSecret(AlterSecret { name, on_missing, expected, action })
@@ -71,12 +75,19 @@ pub(crate) fn detach(command: Command<Sensitive>) -> (Command<Sealed>, Option<Cr
     (command, out)
 }
 
+/// Puts the resealed value before the present one into a rename.
+pub(crate) fn attach_former(command: &mut Command<Sealed>, sealed: Sealed) {
+    if let Command::AlterSecret(AlterSecret { action: SecretAction::Rename { resealed_previous, .. }, .. }) = command {
+        *resealed_previous = Some(sealed);
+    }
+}
+
 /// Puts the sealed form where the credential was, or where a rename has its resealed value.
 pub(crate) fn attach(command: &mut Command<Sealed>, sealed: Sealed) {
     match command {
         Command::CreateSecret(CreateSecret { value, .. }) => put_value(&mut value.value, sealed),
         Command::AlterSecret(AlterSecret { action, .. }) => match action {
-            SecretAction::Value(value) => put_value(&mut value.value, sealed),
+            SecretAction::Value { value, grace: _ } => put_value(&mut value.value, sealed),
             SecretAction::Rename { resealed, .. } => *resealed = Some(sealed),
             SecretAction::Owner(_) => {}
         },

@@ -89,6 +89,11 @@ impl<'a> Sealer<'a> {
         Ok(Sealer { engine, keys, by })
     }
 
+    /// The data key that seals.
+    pub(crate) fn by(&self) -> &SealedBy {
+        &self.by
+    }
+
     /// Seals a value.
     ///
     /// # Errors
@@ -112,7 +117,8 @@ impl<'a> Sealer<'a> {
 /// A number that no data key has, nor had: also where the record of one is lost, whose number what it sealed
 /// still names.
 fn unused_number(image: &Image) -> u32 {
-    let secrets = image.secrets().filter_map(|(_, secret)| data_key_of(secret.envelope?));
+    let sealed = image.secrets().flat_map(|(_, secret)| secret.envelope.into_iter().chain(secret.previous));
+    let secrets = sealed.filter_map(|envelope| data_key_of(envelope));
     let verifiers = image.roles().filter_map(|(_, role)| data_key_of(&ciphertext(role.def.verifier.as_deref()?)?));
     secrets.chain(verifiers).max().unwrap_or(0).saturating_add(1)
 }

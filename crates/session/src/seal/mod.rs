@@ -9,7 +9,7 @@ mod keys;
 mod password;
 mod secret;
 
-pub(crate) use detach::{Credential, attach, detach, detach_org};
+pub(crate) use detach::{Credential, attach, attach_former, detach, detach_org};
 pub(crate) use keys::{KeyCache, open_verifier};
 pub(crate) use password::PasswordKind;
 
@@ -63,7 +63,11 @@ pub(crate) async fn seal(
             Some(password::seal(engine, sealed, name.as_ref(), image.org(), || Sealer::of(engine, image))?)
         }
         None => match (renamed, renamed_role) {
-            (Some(rename), _) => secret::reseal(engine, image, &rename)?,
+            (Some(rename), _) => {
+                let secret::Resealed { value, former } = secret::reseal(engine, image, &rename)?;
+                former.into_iter().for_each(|sealed| attach_former(&mut command, sealed));
+                value
+            }
             (None, Some(rename)) => {
                 let sealed = password::reseal(engine, image, &rename)?;
                 password = Some(rename.seen);

@@ -33,7 +33,7 @@ fn present(image: &Image, name: &Name) -> Option<Present> {
     })
 }
 
-fn place<'a>(engine: &Engine, image: &'a Image, name: &'a Name, value_version: u64) -> Place<'a> {
+pub(super) fn place<'a>(engine: &Engine, image: &'a Image, name: &'a Name, value_version: u64) -> Place<'a> {
     Place { store_id: engine.store_id(), org: image.org(), kind: KIND, name: name.as_str(), value_version }
 }
 
@@ -106,7 +106,7 @@ pub(super) struct Rename {
 pub(super) fn renamed(command: &Command<Sealed>, image: &Image) -> Option<Rename> {
     match command {
         Command::AlterSecret(AlterSecret { name, action: SecretAction::Rename { to, .. }, .. }) => {
-            let sealed = present(image, name).is_some_and(|p| p.hash.is_some());
+            let sealed = present(image, name).is_some_and(|p| p.hash.is_some()) || former(image, name).is_some();
             let free = image.secret(to).is_none();
             (sealed && free).then(|| Rename { from: name.value.clone(), to: to.value.clone() })
         }
@@ -133,16 +133,40 @@ pub(super) fn renamed(command: &Command<Sealed>, image: &Image) -> Option<Rename
     }
 }
 
-/// The same value, sealed for the new name under the same number.
-pub(super) fn reseal(engine: &Engine, image: &Image, rename: &Rename) -> Result<Option<Sealed>, SessionError> {
-    let Some(Present { value_version, envelope: Some((bytes, hash)), .. }) = present(image, &rename.from) else {
-        return Ok(None);
+/// The value before the present one, where it may still be had from the store: its number, ciphertext and hash.
+fn former(image: &Image, name: &Name) -> Option<(u64, Arc<[u8]>, SecretHash)> {
+    let secret = image.secret(name)?;
+    let previous = secret.meta.previous.as_deref()?;
+    match &previous.origin {
+        SecretOrigin::Sealed(hash) if !image.is_previous_unreadable(name) => {
+            Some((previous.value_version, Arc::clone(secret.previous?), *hash))
+        }
+        SecretOrigin::Sealed(_) | SecretOrigin::Env(_) | SecretOrigin::File(_) => None,
+    }
+}
+
+/// The values of a secret that is renamed, sealed for the new name under the same numbers. `None`: there is none
+/// in the store, or it is damaged.
+#[derive(Default)]
+pub(super) struct Resealed {
+    pub(super) value: Option<Sealed>,
+    pub(super) former: Option<Sealed>,
+}
+
+/// Seals again what `rename` takes along.
+pub(super) fn reseal(engine: &Engine, image: &Image, rename: &Rename) -> Result<Resealed, SessionError> {
+    let again = |value_version, bytes: &[u8], seen| -> Result<Sealed, vault::VaultError> {
+        let value = keys::open(engine, image, &place(engine, image, &rename.from, value_version), bytes)?;
+        let at = place(engine, image, &rename.to, value_version);
+        let (Envelope { bytes, hash }, by) = Sealer::of(engine, image)?.seal(&at, &value)?;
+        Ok(Sealed::Envelope { bytes, hash, value_version, seen: Some(seen), by: Some(by) })
     };
-    let failed = |e: vault::VaultError| SessionError::of(&e);
-    let at = place(engine, image, &rename.from, value_version);
-    let value = keys::open(engine, image, &at, &bytes).map_err(failed)?;
-    let at = place(engine, image, &rename.to, value_version);
-    let (envelope, by) = Sealer::of(engine, image).and_then(|sealer| sealer.seal(&at, &value)).map_err(failed)?;
-    let Envelope { bytes, hash: new } = envelope;
-    Ok(Some(Sealed::Envelope { bytes, hash: new, value_version, seen: Some(hash), by: Some(by) }))
+    let mut resealed = Resealed::default();
+    if let Some(Present { value_version, envelope: Some((bytes, hash)), .. }) = present(image, &rename.from) {
+        resealed.value = Some(again(value_version, &bytes, hash).map_err(|e| SessionError::of(&e))?);
+    }
+    if let Some((value_version, bytes, hash)) = former(image, &rename.from) {
+        resealed.former = Some(again(value_version, &bytes, hash).map_err(|e| SessionError::of(&e))?);
+    }
+    Ok(resealed)
 }

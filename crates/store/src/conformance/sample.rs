@@ -6,8 +6,8 @@ use std::sync::Arc;
 use dataglot_model::connector::Connector;
 use dataglot_model::def::{
     CatalogDef, ExpressionText, GrantKey, GrantRecord, Header, MaskDef, MaskFunction, MaskTarget, MembershipKey,
-    MembershipOptions, MembershipRecord, ObjectId, OptionValue, PolicyDef, ReferenceRole, RoleDef, RowFilterDef,
-    RowFilterTarget, SecretMeta, SecretOrigin, SecurityMode, Stamp, ViewDef, ViewReference,
+    MembershipOptions, MembershipRecord, ObjectId, OptionValue, PolicyDef, PreviousSecret, ReferenceRole, RoleDef,
+    RowFilterDef, RowFilterTarget, SecretMeta, SecretOrigin, SecurityMode, Stamp, ViewDef, ViewReference,
 };
 use dataglot_model::{
     Audience, ColumnRef, GrantTarget, Grantee, Name, ObjectRef, OrgName, Others, PatternKind, PatternScope, Privilege,
@@ -60,6 +60,11 @@ pub fn secret(text: &str, byte: u8) -> Row {
     Row::Secret(name(text), Arc::from([byte; 40].as_slice()), SecretHash([byte; 32]))
 }
 
+/// The ciphertext of the value that a secret had before.
+pub fn previous_secret(text: &str, byte: u8) -> Row {
+    Row::PreviousSecret(name(text), Arc::from([byte; 40].as_slice()), SecretHash([byte; 32]))
+}
+
 /// A data key.
 pub fn data_key(no: u32, byte: u8) -> Row {
     Row::DataKey(no, Arc::from([byte; 40].as_slice()), SecretHash([byte; 32]))
@@ -92,7 +97,12 @@ pub fn rows() -> Vec<Row> {
         version: 7,
         created: stamp(1, "admin"),
         changed: stamp(9, "o'dd"),
-        secret: Some(Box::new(SecretMeta { value_version: 2, origin: SecretOrigin::Sealed(SecretHash([0xab; 32])) })),
+        secret: Some(Box::new(SecretMeta {
+            value_version: 2,
+            origin: SecretOrigin::Sealed(SecretHash([0xab; 32])),
+            set_at: Timestamp(1_700_000_000_000_001),
+            previous: None,
+        })),
         extra: extra.clone(),
     };
     let full_role = RoleDef {
@@ -204,7 +214,7 @@ pub fn rows() -> Vec<Row> {
     };
 
     let mut rows = vec![
-        Row::Header(ObjectRef::Role(name("full")), Arc::new(full_header)),
+        Row::Header(ObjectRef::Role(name("full")), Arc::new(full_header.clone())),
         Row::Catalog(pg.clone(), Arc::new(catalog)),
         Row::Catalog(name("plain"), Arc::new(plain_catalog)),
         secret("s1", 7),
@@ -229,5 +239,20 @@ pub fn rows() -> Vec<Row> {
         Row::Grant(GrantKey { target, grantee, grantor: name("admin") }, Arc::new(record))
     }));
     rows.extend([data_key(1, 8), data_key(10, 9)]);
+    let origin = |byte| SecretOrigin::Sealed(SecretHash([byte; 32]));
+    let until = Timestamp(1_700_000_000_000_002);
+    let rotated = Header {
+        secret: Some(Box::new(SecretMeta {
+            value_version: 9,
+            origin: origin(7),
+            set_at: Timestamp(1_700_000_000_000_000),
+            previous: Some(Box::new(PreviousSecret { value_version: 8, origin: origin(6), until })),
+        })),
+        extra: None,
+        comment: None,
+        ..full_header
+    };
+    rows.push(Row::Header(ObjectRef::Secret(name("s1")), Arc::new(rotated)));
+    rows.push(previous_secret("s1", 6));
     rows
 }

@@ -538,6 +538,9 @@ fn without_values(image: &Image) -> Image {
                 Row::Role(name.clone(), Arc::new(def))
             }
             Row::Secret(name, _, hash) => Row::Secret(name.clone(), Arc::from([].as_slice()), *hash),
+            Row::PreviousSecret(name, _, hash) => {
+                Row::PreviousSecret(name.clone(), Arc::from([].as_slice()), *hash)
+            }
             Row::DataKey(no, _, hash) => Row::DataKey(*no, Arc::from([].as_slice()), *hash),
             Row::Header(..)
             | Row::Catalog(..)

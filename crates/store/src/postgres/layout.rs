@@ -33,7 +33,12 @@ pub(super) enum KeyColumns {
 pub(super) const fn key_columns(table: Table) -> KeyColumns {
     match table {
         Table::Objects | Table::Grants => KeyColumns::List,
-        Table::Entries | Table::Secrets | Table::Users | Table::Roles | Table::Policies => KeyColumns::Each(&["name"]),
+        Table::Entries
+        | Table::Secrets
+        | Table::PreviousSecrets
+        | Table::Users
+        | Table::Roles
+        | Table::Policies => KeyColumns::Each(&["name"]),
         Table::RoleMembers => KeyColumns::Each(&["role", "member"]),
         Table::DerivedProducts => KeyColumns::Each(&["catalog", "schema", "name"]),
         Table::DataKeys => KeyColumns::Each(&["no"]),
@@ -189,7 +194,7 @@ pub(super) struct Columns<'a> {
 /// Whether the content of the table's records is a ciphertext.
 pub(super) const fn is_sealed(table: Table) -> bool {
     match table {
-        Table::Secrets | Table::DataKeys => true,
+        Table::Secrets | Table::PreviousSecrets | Table::DataKeys => true,
         Table::Objects
         | Table::Entries
         | Table::Users
@@ -362,7 +367,7 @@ mod tests {
         back
     }
 
-    const TABLES: [Table; 10] = Table::IMAGE;
+    const TABLES: [Table; 11] = Table::IMAGE;
 
     /// Each real record is in columns that a person can query.
     #[test]

@@ -167,6 +167,7 @@ fn searched(table: Table) -> Option<[&'static str; 2]> {
         | Table::Grants
         | Table::DerivedProducts
         | Table::DataKeys
+        | Table::PreviousSecrets
         | Table::Meta => None,
     }
 }

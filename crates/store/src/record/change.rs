@@ -126,7 +126,7 @@ impl ChangeWriter {
                 sink(table, &self.key, Some(&self.value))?;
                 self.address("put", table);
                 match row {
-                    Row::Secret(_, _, hash) | Row::DataKey(_, _, hash) => {
+                    Row::Secret(_, _, hash) | Row::PreviousSecret(_, _, hash) | Row::DataKey(_, _, hash) => {
                         let _ = write!(self.history, ",\"hash\":\"{hash}\"");
                     }
                     Row::Role(_, def) if def.verifier.is_some() => {
@@ -227,6 +227,9 @@ impl MutationRecord<'_> {
             (Some(table), None) => match (read(&table)?, hash, value) {
                 (RowKey::Secret(name), Some(hash), None) => {
                     Ok(Mutation::Put(Row::Secret(name, Arc::from([].as_slice()), hash)))
+                }
+                (RowKey::PreviousSecret(name), Some(hash), None) => {
+                    Ok(Mutation::Put(Row::PreviousSecret(name, Arc::from([].as_slice()), hash)))
                 }
                 (RowKey::DataKey(no), Some(hash), None) => {
                     Ok(Mutation::Put(Row::DataKey(no, Arc::from([].as_slice()), hash)))

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dataglot_model::def::{Header, ObjectId, SecretMeta, SecretOrigin, Stamp};
+use dataglot_model::def::{Header, ObjectId, PreviousSecret, SecretMeta, SecretOrigin, Stamp};
 use dataglot_model::{Name, SecretHash, Seq, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -37,6 +37,18 @@ struct StampRecord {
 struct SecretMetaRecord {
     value_version: u64,
     origin: SecretOriginRecord,
+    /// Left out where the object was changed last then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    set_at: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    previous: Option<PreviousSecretRecord>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct PreviousSecretRecord {
+    value_version: u64,
+    origin: SecretOriginRecord,
+    until: i64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -65,27 +77,51 @@ impl From<StampRecord> for Stamp {
     }
 }
 
-impl From<&SecretMeta> for SecretMetaRecord {
-    fn from(meta: &SecretMeta) -> Self {
-        let SecretMeta { value_version, origin } = meta;
-        let origin = match origin {
+impl From<&SecretOrigin> for SecretOriginRecord {
+    fn from(origin: &SecretOrigin) -> Self {
+        match origin {
             SecretOrigin::Sealed(hash) => SecretOriginRecord::Sealed(*hash),
             SecretOrigin::Env(name) => SecretOriginRecord::Env(name.clone()),
             SecretOrigin::File(path) => SecretOriginRecord::File(path.clone()),
-        };
-        SecretMetaRecord { value_version: *value_version, origin }
+        }
     }
 }
 
-impl From<SecretMetaRecord> for SecretMeta {
-    fn from(record: SecretMetaRecord) -> Self {
-        let SecretMetaRecord { value_version, origin } = record;
-        let origin = match origin {
+impl From<SecretOriginRecord> for SecretOrigin {
+    fn from(record: SecretOriginRecord) -> Self {
+        match record {
             SecretOriginRecord::Sealed(hash) => SecretOrigin::Sealed(hash),
             SecretOriginRecord::Env(name) => SecretOrigin::Env(name),
             SecretOriginRecord::File(path) => SecretOrigin::File(path),
-        };
-        SecretMeta { value_version, origin }
+        }
+    }
+}
+
+impl SecretMetaRecord {
+    fn of(meta: &SecretMeta, changed: &Stamp) -> Self {
+        let SecretMeta { value_version, origin, set_at, previous } = meta;
+        SecretMetaRecord {
+            value_version: *value_version,
+            origin: origin.into(),
+            set_at: (*set_at != changed.at).then_some(set_at.0),
+            previous: previous.as_deref().map(|previous| {
+                let PreviousSecret { value_version, origin, until } = previous;
+                PreviousSecretRecord { value_version: *value_version, origin: origin.into(), until: until.0 }
+            }),
+        }
+    }
+
+    fn into_meta(self, changed: &Stamp) -> SecretMeta {
+        let SecretMetaRecord { value_version, origin, set_at, previous } = self;
+        SecretMeta {
+            value_version,
+            origin: origin.into(),
+            set_at: set_at.map_or(changed.at, Timestamp),
+            previous: previous.map(|previous| {
+                let PreviousSecretRecord { value_version, origin, until } = previous;
+                Box::new(PreviousSecret { value_version, origin: origin.into(), until: Timestamp(until) })
+            }),
+        }
     }
 }
 
@@ -99,7 +135,7 @@ impl From<&Header> for HeaderRecord {
             version: *version,
             created: created.into(),
             changed: (changed != created).then(|| changed.into()),
-            secret: secret.as_deref().map(SecretMetaRecord::from),
+            secret: secret.as_deref().map(|meta| SecretMetaRecord::of(meta, changed)),
         }
     }
 }
@@ -113,6 +149,6 @@ pub(super) fn decode(json: &[u8]) -> Result<Header, Bad> {
     let HeaderRecord { id, owner, comment, version, created, changed, secret } = record;
     let created = Stamp::from(created);
     let changed = changed.map_or_else(|| created.clone(), Stamp::from);
-    let secret = secret.map(|s| Box::new(s.into()));
+    let secret = secret.map(|s| Box::new(s.into_meta(&changed)));
     Ok(Header { id: ObjectId(id), owner, comment, version, created, changed, secret, extra })
 }

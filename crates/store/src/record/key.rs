@@ -50,6 +50,7 @@ pub(crate) fn of_row(row: &Row, out: &mut Vec<u8>) -> Table {
         Row::Policy(name, _) => single(&mut key, Table::Policies, name),
         Row::Grant(grant, _) => grant_key(&mut key, grant),
         Row::View(name, _) => view_key(&mut key, name),
+        Row::PreviousSecret(name, ..) => single(&mut key, Table::PreviousSecrets, name),
         Row::DataKey(no, ..) => data_key_key(&mut key, *no),
     }
 }
@@ -66,6 +67,7 @@ pub(crate) fn of_row_key(row_key: &RowKey, out: &mut Vec<u8>) -> Table {
         RowKey::Policy(name) => single(&mut key, Table::Policies, name),
         RowKey::Grant(grant) => grant_key(&mut key, grant),
         RowKey::View(name) => view_key(&mut key, name),
+        RowKey::PreviousSecret(name) => single(&mut key, Table::PreviousSecrets, name),
         RowKey::DataKey(no) => data_key_key(&mut key, *no),
     }
 }
@@ -261,6 +263,7 @@ pub(crate) fn read(table: Table, key: &[u8]) -> Result<RowKey, Bad> {
         Table::Policies => RowKey::Policy(segments.name()?),
         Table::Grants => RowKey::Grant(segments.grant()?),
         Table::DerivedProducts => RowKey::View(segments.table()?),
+        Table::PreviousSecrets => RowKey::PreviousSecret(segments.name()?),
         Table::DataKeys => RowKey::DataKey(segments.number()?),
         Table::Changes | Table::Meta => return Err(Bad::Key),
     };

@@ -137,7 +137,7 @@ pub fn encode_row(row: &Row, key: &mut Vec<u8>, value: &mut Vec<u8>) -> Result<T
     let encoded = match row {
         Row::Header(_, header) => header::encode(header, value),
         Row::Catalog(_, def) => catalog::encode(def, value),
-        Row::Secret(_, envelope, hash) => {
+        Row::Secret(_, envelope, hash) | Row::PreviousSecret(_, envelope, hash) => {
             secret::encode(envelope, *hash, value);
             Ok(())
         }
@@ -187,6 +187,10 @@ fn body_to_row(row_key: RowKey, body: &[u8]) -> Result<Row, Bad> {
         RowKey::Policy(name) => Row::Policy(name, Arc::new(policy::decode(body)?)),
         RowKey::Grant(grant) => Row::Grant(grant, Arc::new(grant::decode(body)?)),
         RowKey::View(name) => Row::View(name, Arc::new(view::decode(body)?)),
+        RowKey::PreviousSecret(name) => {
+            let (envelope, hash) = secret::decode(body)?;
+            Row::PreviousSecret(name, envelope, hash)
+        }
         RowKey::DataKey(no) => {
             let (wrapped, hash) = secret::decode(body)?;
             Row::DataKey(no, wrapped, hash)

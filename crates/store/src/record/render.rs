@@ -73,6 +73,7 @@ fn address(row_key: &RowKey) -> (Table, String) {
             (Table::Grants, format!("{target} TO {grantee} BY {grantor}"))
         }
         RowKey::View(name) => (Table::DerivedProducts, name.to_string()),
+        RowKey::PreviousSecret(name) => (Table::PreviousSecrets, name.to_string()),
         RowKey::DataKey(no) => (Table::DataKeys, no.to_string()),
     }
 }
@@ -86,7 +87,7 @@ fn value(row: &Row) -> Value {
     let (record, extra) = match row {
         Row::Header(_, header) => (json(&HeaderRecord::from(header.as_ref())), header.extra.clone()),
         Row::Catalog(_, def) => (json(&CatalogRecord::from(def.as_ref())), def.extra.clone()),
-        Row::Secret(..) | Row::DataKey(..) => return Value::String(SEALED_PLACEHOLDER.to_owned()),
+        Row::Secret(..) | Row::PreviousSecret(..) | Row::DataKey(..) => return Value::String(SEALED_PLACEHOLDER.to_owned()),
         Row::Role(_, def) => (json(&RoleRecord::from(def.as_ref())), def.extra.clone()),
         Row::Membership(_, record) => (json(&StoredMembershipRecord::from(record.as_ref())), record.extra.clone()),
         Row::Policy(_, def) => (json(&PolicyRecord::from(def.as_ref())), policy::extra(def).clone()),
@@ -98,10 +99,13 @@ fn value(row: &Row) -> Value {
     match row {
         Row::Header(..) => {
             ["id", "created", "changed"].into_iter().for_each(|volatile| drop(fields.remove(volatile)));
-            if let Some(origin) = fields.get_mut("secret").and_then(|s| s.get_mut("origin"))
-                && let Some(hash) = origin.get_mut("sealed")
-            {
-                *hash = Value::String(SEALED_PLACEHOLDER.to_owned());
+            if let Some(Value::Object(secret)) = fields.get_mut("secret") {
+                secret.remove("set_at");
+                hide_value(secret);
+                if let Some(Value::Object(previous)) = secret.get_mut("previous") {
+                    previous.remove("until");
+                    hide_value(previous);
+                }
             }
         }
         Row::Role(_, def) => {
@@ -114,6 +118,7 @@ fn value(row: &Row) -> Value {
         }
         Row::Catalog(..)
         | Row::Secret(..)
+        | Row::PreviousSecret(..)
         | Row::Membership(..)
         | Row::Policy(..)
         | Row::Grant(..)
@@ -121,6 +126,13 @@ fn value(row: &Row) -> Value {
         | Row::DataKey(..) => {}
     }
     sorted(Value::Object(fields))
+}
+
+/// Puts a placeholder in the place of the hash of a ciphertext.
+fn hide_value(of: &mut Map<String, Value>) {
+    if let Some(hash) = of.get_mut("origin").and_then(|origin| origin.get_mut("sealed")) {
+        *hash = Value::String(SEALED_PLACEHOLDER.to_owned());
+    }
 }
 
 /// A record always has a JSON form; if it had none, `null` would say so.

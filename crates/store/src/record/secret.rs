@@ -1,4 +1,4 @@
-//! `secrets` and `data_keys`: the ciphertext as it is, after its hash.
+//! `secrets`, `previous_secrets` and `data_keys`: the ciphertext as it is, after its hash.
 
 use std::sync::Arc;
 

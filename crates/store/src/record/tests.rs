@@ -7,7 +7,7 @@ use dataglot_model::{Mutation, Row};
 use proptest::prelude::*;
 
 use super::*;
-use crate::conformance::sample::{data_key, name, role, rows, secret, user};
+use crate::conformance::sample::{data_key, name, previous_secret, role, rows, secret, user};
 
 fn encoded(row: &Row) -> (Table, Vec<u8>, Vec<u8>) {
     let (mut key, mut value) = (Vec::new(), Vec::new());
@@ -128,14 +128,20 @@ fn old_bytes_stay_readable() {
     let mut envelope = vec![1, 0x65, 0x86, 0xc0, 0xd7];
     envelope.extend([7; 72]);
     assert_eq!(encoded(&secret("s1", 7)), (Table::Secrets, b"s1".to_vec(), envelope));
+    let (table, key, value) = encoded(&previous_secret("s1", 7));
+    assert_eq!((table, key.as_slice(), &value[5..]), (Table::PreviousSecrets, &b"s1"[..], [7; 72].as_slice()));
     let (table, key, value) = encoded(&data_key(10, 7));
     assert_eq!((table, key.as_slice(), &value[5..]), (Table::DataKeys, &b"10"[..], [7; 72].as_slice()));
+}
+
+fn is_sealed(row: &Row) -> bool {
+    matches!(row, Row::Secret(..) | Row::PreviousSecret(..) | Row::DataKey(..))
 }
 
 /// A field that a later version wrote is there after a read and a write by this one.
 #[test]
 fn unknown_fields_survive() {
-    for row in rows().into_iter().filter(|row| !matches!(row, Row::Secret(..) | Row::DataKey(..))) {
+    for row in rows().into_iter().filter(|row| !is_sealed(row)) {
         let (table, key, value) = encoded(&row);
         let mut fields: BTreeMap<String, serde_json::Value> =
             serde_json::from_slice(open(table, &key, &value).unwrap()).unwrap();
@@ -157,14 +163,14 @@ fn unknown_fields_survive() {
 /// A field that we write is one that we know: it would be kept twice otherwise.
 #[test]
 fn known_fields_are_listed() {
-    for row in rows().into_iter().filter(|row| !matches!(row, Row::Secret(..) | Row::DataKey(..))) {
+    for row in rows().into_iter().filter(|row| !is_sealed(row)) {
         let (table, key, value) = encoded(&row);
         let json: BTreeMap<String, serde_json::Value> =
             serde_json::from_slice(open(table, &key, &value).unwrap()).unwrap();
         let fields = match row {
             Row::Header(..) => header::HeaderRecord::FIELDS,
             Row::Catalog(..) => catalog::CatalogRecord::FIELDS,
-            Row::Secret(..) | Row::DataKey(..) => continue,
+            Row::Secret(..) | Row::PreviousSecret(..) | Row::DataKey(..) => continue,
             Row::Role(..) => role::RoleRecord::FIELDS,
             Row::Membership(..) => grant::StoredMembershipRecord::FIELDS,
             Row::Policy(..) => policy::PolicyRecord::FIELDS,
@@ -257,6 +263,7 @@ fn people_read_names_and_no_credentials() {
     );
     renders(&put(2), r#"put entries plain {"connector":"postgres"}"#);
     renders(&put(3), "put secrets s1 <sealed>");
+    renders(&Mutation::Put(previous_secret("s1", 7)), "put previous_secrets s1 <sealed>");
     renders(&Mutation::Put(data_key(1, 7)), "put data_keys 1 <sealed>");
     renders(&Mutation::Put(user("u")), r#"put users u {"verifier":"<verifier>"}"#);
     renders(&Mutation::Put(role("r")), "put roles r {}");

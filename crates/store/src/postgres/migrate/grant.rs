@@ -6,7 +6,7 @@ use super::error::MigrationError;
 use super::runner::{self, SCHEMA};
 
 /// Table and privileges.
-const NEEDED: [(&str, &[&str]); 14] = [
+const NEEDED: [(&str, &[&str]); 15] = [
     ("migrations", &["SELECT"]),
     ("meta", &["SELECT", "INSERT", "UPDATE"]),
     ("heads", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
@@ -21,6 +21,7 @@ const NEEDED: [(&str, &[&str]); 14] = [
     ("policies", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
     ("grants", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
     ("derived_products", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
+    ("previous_secrets", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
     ("data_keys", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
 ];
 
