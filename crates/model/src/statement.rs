@@ -18,6 +18,9 @@ pub enum Statement<V> {
     Session(SessionCommand),
     /// SELECT.
     Select(SelectQuery),
+    /// `REWRAP SECRETS`: all that needs another master key than the primary one is wrapped or sealed anew. Many
+    /// transactions, so never in a block.
+    Rewrap,
 }
 
 /// Statements on orgs, for the superusers of the org `default`.
@@ -123,6 +126,8 @@ pub enum Show {
     TransactionStatus(TransactionId),
     /// `SHOW ORGS`
     Orgs,
+    /// `SHOW SECRET KEYS`: the master keys that are loaded or needed.
+    SecretKeys,
 }
 
 /// What `SHOW` lists.
@@ -451,7 +456,8 @@ impl<V> Statement<V> {
             | Statement::Org(_)
             | Statement::Read(_)
             | Statement::Session(_)
-            | Statement::Select(_) => false,
+            | Statement::Select(_)
+            | Statement::Rewrap => false,
         }
     }
 }

@@ -70,6 +70,15 @@ pub fn authorize_org<'c>(
     })
 }
 
+/// Whether `actor` may have everything of the org wrapped and sealed anew; who it is.
+///
+/// # Errors
+/// [`PlanError::RoleDropped`], [`PlanError::Denied`].
+pub fn authorize_rewrap(image: &Image, actor: &Actor) -> Result<Actor, PlanError> {
+    let actor = current_actor(image, actor)?;
+    if has_superuser(image, &actor) { Ok(actor) } else { Err(denied("rewrap secrets".to_owned())) }
+}
+
 /// The same actor under the present names of its roles.
 ///
 /// # Errors

@@ -24,6 +24,7 @@ mod owned;
 mod policy;
 mod recreate;
 mod rename;
+mod rewrap;
 mod role;
 mod row_filter;
 mod secret;
@@ -34,7 +35,7 @@ mod view;
 use dataglot_model::{Command, Mutation, Notice, Sealed, Timestamp};
 
 pub use authorize::{
-    Authorized, AuthorizedOrg, Sight, authorize, authorize_org, current_actor, is_superuser, may_see, may_set_role,
+    Authorized, AuthorizedOrg, Sight, authorize, authorize_org, authorize_rewrap, current_actor, is_superuser, may_see, may_set_role,
 };
 pub use dependencies::{Dependent, dependencies, dependents};
 pub use effective::{EffectiveGrant, effective_grants, has_privilege, roles_of_transitive, usable_roles};
@@ -42,6 +43,7 @@ pub use error::{DEPENDENTS_LISTED_MAX, PlanError};
 pub use image::{Image, Object, Secret};
 pub use org::{FIRST_SUPERUSER, OrgEffect, OrgPlan, initial_superuser, plan_org};
 pub use recreate::{recreate, recreate_grants};
+pub use rewrap::{REWRAP_TAG, RewrapBatch, Rewrapped, plan_rewrap};
 
 pub(crate) use draft::Draft;
 

@@ -22,7 +22,8 @@ pub(crate) fn decides_access<V>(statement: &Statement<V>) -> bool {
                 | Show::Dependencies { .. }
                 | Show::Changes { .. }
                 | Show::TransactionStatus(_)
-                | Show::Orgs => false,
+                | Show::Orgs
+                | Show::SecretKeys => false,
             },
             Read::Describe(_) => false,
             // It judges the rights of the statement that it explains.
@@ -43,7 +44,7 @@ pub(crate) fn decides_access<V>(statement: &Statement<V>) -> bool {
         },
         // None of the functions of the small SELECT answers such a question; a test sees to it.
         Statement::Select(_) => false,
-        Statement::Change(_) | Statement::Org(_) | Statement::Transaction(_) => false,
+        Statement::Change(_) | Statement::Org(_) | Statement::Transaction(_) | Statement::Rewrap => false,
     }
 }
 

@@ -136,7 +136,7 @@ impl Session {
     }
 
     /// As the audit stream names a statement of the session's.
-    fn audited(&self, sql: String) -> Audited {
+    pub(crate) fn audited(&self, sql: String) -> Audited {
         Audited { actor: Arc::clone(&self.scoped.identity.current().actor), sql: sql.into() }
     }
 
@@ -169,14 +169,8 @@ impl Session {
         done.map(|(outcome, _)| outcome)
     }
 
-    async fn change_orgs(
-        &mut self,
-        command: OrgCommand<Sensitive>,
-        way: Way,
-        statement: &Audited,
-        id: TransactionId,
-    ) -> Result<(Outcome, Committed), SessionError> {
-        let tag = command.tag();
+    /// Refuses a statement that commits by itself where it is not alone, or may not write.
+    pub(crate) fn require_alone(&self, tag: &str, way: Way) -> Result<(), SessionError> {
         let is_alone = match &self.transaction {
             Some(t) => !t.explicit && !t.queried && way == Way::Extended,
             None => way != Way::Script,
@@ -191,6 +185,18 @@ impl Session {
         if self.scoped.settings.is_on("dry_run") {
             return Err(SessionError::unsupported(format_args!("{tag} while dry_run is on")));
         }
+        Ok(())
+    }
+
+    async fn change_orgs(
+        &mut self,
+        command: OrgCommand<Sensitive>,
+        way: Way,
+        statement: &Audited,
+        id: TransactionId,
+    ) -> Result<(Outcome, Committed), SessionError> {
+        let tag = command.tag();
+        self.require_alone(tag, way)?;
         let now = self.now();
         // Rare, and its password is judged here: so on what the store has.
         self.interruptible(self.engine.refresh(&self.org)).await?;

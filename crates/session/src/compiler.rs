@@ -13,7 +13,8 @@ use dataglot_model::{
     Sealed, Seq, SqlState, Statement, Timestamp,
 };
 use dataglot_planner::{
-    Image, OrgEffect, Plan, PlanCx, PlanError, authorize, authorize_org, current_actor, plan_into, plan_org,
+    Image, OrgEffect, Plan, PlanCx, PlanError, RewrapBatch, authorize, authorize_org, current_actor, plan_into,
+    plan_org, plan_rewrap,
 };
 use dataglot_store::{Compiled, Compiler, OrgWrite, State};
 
@@ -51,6 +52,8 @@ pub(crate) enum Request {
     Direct(Box<Direct>),
     /// A statement on orgs.
     Org(Box<OrgRequest>),
+    /// A part of REWRAP SECRETS.
+    Rewrap(Box<RewrapRequest>),
     /// Statements that were planned on an overlay, and whose answers the client has.
     Planned(Box<Planned>),
 }
@@ -83,6 +86,14 @@ pub(crate) struct OrgRequest {
     pub(crate) actor: Arc<Actor>,
     pub(crate) now: Timestamp,
     pub(crate) command: OrgCommand<Sealed>,
+    pub(crate) sql: Arc<str>,
+}
+
+/// A part of REWRAP SECRETS.
+pub(crate) struct RewrapRequest {
+    pub(crate) actor: Arc<Actor>,
+    pub(crate) now: Timestamp,
+    pub(crate) batch: RewrapBatch,
     pub(crate) sql: Arc<str>,
 }
 
@@ -211,6 +222,7 @@ impl Compiler for Planner {
         let work = || match request {
             Request::Direct(direct) => compile_direct(state, direct),
             Request::Org(org) => compile_org(state, target, org),
+            Request::Rewrap(rewrap) => compile_rewrap(state, rewrap),
             Request::Planned(planned) => self.compile_planned(state, planned),
         };
         catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(self.panicked()))
@@ -224,6 +236,7 @@ impl Compiler for Planner {
         match request {
             Request::Direct(direct) => 1024 + direct.step.sql.len(),
             Request::Org(_) => 1024,
+            Request::Rewrap(rewrap) => 1024 + rewrap.batch.rows.len() * 512,
             Request::Planned(planned) => 1024 + planned.weight,
         }
     }
@@ -237,6 +250,17 @@ fn compile_direct(state: &OrgState, direct: &Direct) -> Result<Compiled<OrgState
     Ok(Compiled {
         answer: Answer::Done { tag: plan.tag, notices: plan.notices, changed: !plan.mutations.is_empty() },
         statements: changed(sql, plan.mutations),
+        state: OrgState(image),
+        org: None,
+    })
+}
+
+fn compile_rewrap(state: &OrgState, request: &RewrapRequest) -> Result<Compiled<OrgState, Answer>, Refusal> {
+    let cx = PlanCx { now: request.now };
+    let (plan, image) = plan_rewrap(&state.0, &cx, &request.actor, &request.batch).map_err(|e| Refusal::of(&e))?;
+    Ok(Compiled {
+        answer: Answer::Done { tag: plan.tag, notices: plan.notices, changed: !plan.mutations.is_empty() },
+        statements: changed(&request.sql, plan.mutations),
         state: OrgState(image),
         org: None,
     })
@@ -351,7 +375,8 @@ impl Planner {
             | Statement::Read(_)
             | Statement::Transaction(_)
             | Statement::Session(_)
-            | Statement::Select(_) => Err(bug("canonical text is no command")),
+            | Statement::Select(_)
+            | Statement::Rewrap => Err(bug("canonical text is no command")),
         }
     }
 }

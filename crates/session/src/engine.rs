@@ -277,6 +277,32 @@ impl Engine {
         &self.absent
     }
 
+    /// The canary that tells a wrong key, if the store has one.
+    pub(crate) async fn canary(&self) -> Result<Option<Vec<u8>>, SessionError> {
+        let store = Arc::clone(self.store());
+        let read = tokio::task::spawn_blocking(move || store.meta_get(CANARY_KEY)).await;
+        let read = read.map_err(|_| SessionError::bug("reading the canary panicked"))?;
+        read.map_err(|e| SessionError::of(&e))
+    }
+
+    /// Makes the canary one of the primary key.
+    pub(crate) async fn renew_canary(&self) -> Result<(), SessionError> {
+        let canary =
+            vault::make_canary(&self.ring, self.store_id(), self.entropy()).map_err(|e| SessionError::of(&e))?;
+        let store = Arc::clone(self.store());
+        let written = tokio::task::spawn_blocking(move || store.meta_put(CANARY_KEY, &canary)).await;
+        let written = written.map_err(|_| SessionError::bug("writing the canary panicked"))?;
+        written.map_err(|e| SessionError::of(&e))
+    }
+
+    /// The orgs of the store, as it has them now.
+    pub(crate) async fn orgs(&self) -> Result<Vec<OrgName>, SessionError> {
+        let hub = self.hub.clone();
+        let orgs = tokio::task::spawn_blocking(move || hub.orgs()).await;
+        let orgs = orgs.map_err(|_| SessionError::bug("listing the orgs panicked"))?;
+        orgs.map_err(|e| SessionError::of(&e))
+    }
+
     /// Data keys that were unwrapped.
     pub(crate) fn data_keys(&self) -> &KeyCache {
         &self.data_keys
@@ -351,7 +377,7 @@ fn holds_secrets(store: &dyn MetaStore) -> Result<bool, StoreError> {
     impl ImageSink for Seen {
         fn begin(&mut self, _head: HeadRecord) {}
         fn row(&mut self, table: Table, _key: &[u8], _value: &[u8]) {
-            self.0 |= matches!(table, Table::Secrets | Table::DataKeys);
+            self.0 |= matches!(table, Table::Secrets | Table::PreviousSecrets | Table::DataKeys);
         }
     }
     let mut seen = Seen(false);

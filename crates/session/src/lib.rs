@@ -29,6 +29,7 @@ mod prepared;
 mod read;
 mod read_ahead;
 mod response;
+mod rewrap;
 mod seal;
 mod select;
 mod session;

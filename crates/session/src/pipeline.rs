@@ -128,7 +128,8 @@ impl Session {
             | Statement::Read(_)
             | Statement::Transaction(_)
             | Statement::Session(_)
-            | Statement::Select(_)) => self.run(statement, Way::Alone).await?,
+            | Statement::Select(_)
+            | Statement::Rewrap) => self.run(statement, Way::Alone).await?,
         };
         let Outcome { notices, rows, tag } = outcome;
         self.say(notices, out);
@@ -254,6 +255,7 @@ impl Session {
         match statement {
             Statement::Transaction(command) => self.transaction_command(command, way).await,
             Statement::Org(command) => self.org_command(command, way).await,
+            Statement::Rewrap => self.rewrap(way).await,
             Statement::Change(command) => {
                 self.begin_implicit(way);
                 self.change(command).await
@@ -373,6 +375,6 @@ fn is_syntax(error: &SessionError) -> bool {
 fn touches_overlay_only(statement: &Statement<Sensitive>) -> bool {
     match statement {
         Statement::Change(_) | Statement::Read(_) | Statement::Select(_) => true,
-        Statement::Org(_) | Statement::Transaction(_) | Statement::Session(_) => false,
+        Statement::Org(_) | Statement::Transaction(_) | Statement::Session(_) | Statement::Rewrap => false,
     }
 }

@@ -295,7 +295,11 @@ impl Session {
                 let actor = self.actor(&image)?;
                 Some(select::describe(&SelectHost { session: self, image, actor }, &query)?)
             }
-            Statement::Change(_) | Statement::Org(_) | Statement::Transaction(_) | Statement::Session(_) => None,
+            Statement::Change(_)
+            | Statement::Org(_)
+            | Statement::Transaction(_)
+            | Statement::Session(_)
+            | Statement::Rewrap => None,
         })
     }
 

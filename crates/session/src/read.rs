@@ -11,7 +11,7 @@ use crate::fresh::Look;
 use crate::pipeline::Outcome;
 use crate::session::Session;
 use crate::set::SelectHost;
-use crate::show::{self, ReadCx, change};
+use crate::show::{self, ReadCx, change, secret_key};
 use crate::value::Rows;
 use crate::{seal, select};
 
@@ -32,7 +32,7 @@ impl Session {
             Read::Show(show) => {
                 let rows = match show::rows(cx, &show)? {
                     Some(rows) => rows,
-                    None => self.history(cx, &show).await?,
+                    None => self.beyond(cx, &show).await?,
                 };
                 Outcome::rows("SHOW", rows)
             }
@@ -52,8 +52,8 @@ impl Session {
         Ok(outcome)
     }
 
-    /// What only the change table knows.
-    async fn history(&self, cx: ReadCx<'_>, show: &Show) -> Result<Rows, SessionError> {
+    /// What the image does not know: history, and keys.
+    async fn beyond(&self, cx: ReadCx<'_>, show: &Show) -> Result<Rows, SessionError> {
         let hub = self.engine.hub();
         match show {
             Show::Changes { since, limit } => {
@@ -76,6 +76,11 @@ impl Session {
             Show::TransactionStatus(id) => {
                 let seq = hub.transaction(&self.org, *id).await.map_err(|e| SessionError::of(&e))?;
                 Ok(change::status(*id, seq))
+            }
+            Show::SecretKeys => {
+                secret_key::may_read(cx)?;
+                let canary = self.engine.canary().await?;
+                Ok(secret_key::rows(&self.engine, cx.image, canary.as_deref()))
             }
             Show::Objects { .. }
             | Show::Grants(_)

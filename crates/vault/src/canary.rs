@@ -6,8 +6,8 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
-use crate::envelope::{Scope, open_bytes, seal_bytes};
-use crate::{Entropy, KeyRing, VaultError};
+use crate::envelope::{Scope, SealedWith, open_bytes, seal_bytes, sealed_with};
+use crate::{Entropy, KeyId, KeyRing, VaultError};
 
 const VERSION: u8 = 1;
 const STORE_ID_BYTES: usize = 16;
@@ -51,6 +51,17 @@ pub fn check_canary(ring: &KeyRing, store_id: [u8; 16], bytes: &[u8]) -> Result<
     if bool::from(found.ct_eq(wanted)) { Ok(()) } else { Err(VaultError::Damaged) }
 }
 
+/// The fingerprint of the key that the canary was made with. Nothing is opened.
+///
+/// # Errors
+/// [`VaultError::Damaged`], [`VaultError::UnknownForm`].
+pub fn canary_key(bytes: &[u8]) -> Result<KeyId, VaultError> {
+    match sealed_with(bytes.get(1 + STORE_ID_BYTES + PROBE_BYTES..).ok_or(VaultError::Damaged)?)? {
+        SealedWith::Master(id) => Ok(id),
+        SealedWith::DataKey(_) => Err(VaultError::UnknownForm),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -61,6 +72,7 @@ mod tests {
     #[test]
     fn the_key_that_made_it_passes() {
         let canary = make_canary(&ring(&[1]), STORE, &Seeded::new(9)).unwrap();
+        assert_eq!(canary_key(&canary).ok(), ring(&[1]).primary_id());
         assert_eq!(check_canary(&ring(&[1]), STORE, &canary), Ok(()));
         assert_eq!(check_canary(&ring(&[2, 1]), STORE, &canary), Ok(()));
     }

@@ -21,7 +21,7 @@ mod key;
 pub mod md5;
 pub mod scram;
 
-pub use canary::{check_canary, make_canary};
+pub use canary::{canary_key, check_canary, make_canary};
 pub use data_key::{DataKeys, new_data_key, rewrap_data_key, wrapped_with};
 pub use entropy::{Entropy, EntropyError};
 pub use envelope::{Envelope, Place, SealedWith, VALUE_BYTES_MAX, hash, open, seal, sealed_with};

@@ -44,6 +44,9 @@ pub fn print_statement<V>(statement: &Statement<V>) -> String {
         Statement::Transaction(command) => session::print_transaction(&mut sql, command),
         Statement::Session(command) => session::print_session(&mut sql, command),
         Statement::Select(query) => select::print_select(&mut sql, query),
+        Statement::Rewrap => {
+            sql.word("REWRAP SECRETS");
+        }
     }
     sql.finish()
 }

@@ -79,6 +79,9 @@ fn print_show(sql: &mut Sql, show: &Show) {
         Show::Orgs => {
             sql.word("ORGS");
         }
+        Show::SecretKeys => {
+            sql.word("SECRET KEYS");
+        }
     }
 }
 

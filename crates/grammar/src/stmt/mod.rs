@@ -93,6 +93,7 @@ fn statement(c: &mut Cursor<'_>) -> Parse<Statement<Sensitive>> {
         "DESCRIBE",
         "DESC",
         "REASSIGN",
+        "REWRAP",
         "DISCARD",
         "LISTEN",
         "UNLISTEN",
@@ -108,6 +109,10 @@ fn statement(c: &mut Cursor<'_>) -> Parse<Statement<Sensitive>> {
         "REVOKE" => grant::revoke(c).map(change),
         "COMMENT" => drop::comment(c).map(Command::Comment).map(change),
         "REASSIGN" => owned::reassign(c).map(Command::ReassignOwned).map(change),
+        "REWRAP" => {
+            c.expect(&["SECRETS"])?;
+            Ok(Statement::Rewrap)
+        }
         "SHOW" => show::show(c),
         "DESCRIBE" | "DESC" => show::describe(c).map(Read::Describe).map(Statement::Read),
         "EXPLAIN" => explain(c),
@@ -230,7 +235,8 @@ fn explain(c: &mut Cursor<'_>) -> Parse<Statement<Sensitive>> {
         | Statement::Read(_)
         | Statement::Transaction(_)
         | Statement::Session(_)
-        | Statement::Select(_) => Err(SyntaxError::unsupported(
+        | Statement::Select(_)
+        | Statement::Rewrap => Err(SyntaxError::unsupported(
             "EXPLAIN of this statement",
             "EXPLAIN takes DDL and shows what it would change.",
             at.span(),

@@ -66,6 +66,9 @@ pub(super) fn show(c: &mut Cursor<'_>) -> Parse<Statement<Sensitive>> {
         let limit = if c.accept(&["LIMIT"]) { Some(c.integer::<u64>()?.value) } else { None };
         return show(Show::Changes { since, limit });
     }
+    if c.accept(&["SECRET", "KEYS"]) {
+        return show(Show::SecretKeys);
+    }
     if c.accept(&["ORGS"]) {
         return show(Show::Orgs);
     }
@@ -175,7 +178,6 @@ fn not_yet(c: &Cursor<'_>) -> Parse<()> {
         (&["TAGS"], "SHOW TAGS", "Tags come with a later version."),
         (&["DEFAULT", "PRIVILEGES"], "SHOW DEFAULT PRIVILEGES", "SHOW GRANTS lists what was granted."),
         (&["EFFECTIVE", "POLICY"], "SHOW EFFECTIVE POLICY", "SHOW POLICIES ON table lists the policies of a table."),
-        (&["SECRET", "KEYS"], "SHOW SECRET KEYS", ""),
         (&["TABLES"], "SHOW TABLES", "The tables of a source are not listed here; SHOW VIEWS lists views."),
         (&["SCHEMAS"], "SHOW SCHEMAS", "The schemas of a source are not listed here; SHOW CATALOGS lists catalogs."),
         (&["COLUMNS"], "SHOW COLUMNS", "The columns of a source are not listed here."),

@@ -6,11 +6,13 @@
 
 mod detach;
 mod keys;
+mod need;
 mod password;
 mod secret;
 
 pub(crate) use detach::{Credential, attach, attach_former, detach, detach_org};
 pub(crate) use keys::{KeyCache, open_verifier};
+pub(crate) use need::{Left, Need, needs, next_batch};
 pub(crate) use password::PasswordKind;
 
 use std::sync::Arc;

@@ -15,6 +15,7 @@ mod org;
 mod policy;
 mod role;
 mod secret;
+pub(crate) mod secret_key;
 mod view;
 
 use std::sync::Arc;
@@ -114,11 +115,12 @@ pub(crate) fn columns(show: &Show) -> Arc<[Column]> {
         Show::Changes { .. } => change::COLUMNS,
         Show::TransactionStatus(_) => change::STATUS_COLUMNS,
         Show::Orgs => org::COLUMNS,
+        Show::SecretKeys => secret_key::COLUMNS,
     })
 }
 
 /// The rows of a `show` that the image alone can answer. `None`: it asks for history, which is in the
-/// store: [`change`] answers it.
+/// store ([`change`] answers it), or for keys ([`secret_key`]).
 pub(crate) fn rows(cx: ReadCx<'_>, show: &Show) -> Result<Option<Rows>, SessionError> {
     let mut rows = Rows { columns: columns(show), rows: Vec::new() };
     rows.rows = match show {
@@ -139,7 +141,7 @@ pub(crate) fn rows(cx: ReadCx<'_>, show: &Show) -> Result<Option<Rows>, SessionE
         Show::Create(object) => create::rows(cx, object)?,
         Show::Dependencies { object, dependents } => dependency::rows(cx, object, *dependents)?,
         Show::Orgs => org::rows(cx)?,
-        Show::Changes { .. } | Show::TransactionStatus(_) => return Ok(None),
+        Show::Changes { .. } | Show::TransactionStatus(_) | Show::SecretKeys => return Ok(None),
     };
     Ok(Some(rows))
 }

@@ -86,16 +86,30 @@ impl Rig {
         database: Option<&str>,
         parameters: &[(&str, &str)],
     ) -> Result<Client, Report> {
-        let login = Login {
-            user: user.to_owned(),
-            database: database.map(str::to_owned),
-            parameters: parameters.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
-            client: String::new(),
-            pid: 7,
-            proof: None,
-        };
-        Session::start(Arc::clone(&self.engine), login).await.map(|session| Client { session })
+        login_with(&self.engine, user, database, parameters).await
     }
+}
+
+/// A session on an engine that is no rig's.
+pub async fn login(engine: &Arc<Engine>, user: &str, database: Option<&str>) -> Result<Client, Report> {
+    login_with(engine, user, database, &[]).await
+}
+
+async fn login_with(
+    engine: &Arc<Engine>,
+    user: &str,
+    database: Option<&str>,
+    parameters: &[(&str, &str)],
+) -> Result<Client, Report> {
+    let login = Login {
+        user: user.to_owned(),
+        database: database.map(str::to_owned),
+        parameters: parameters.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
+        client: String::new(),
+        pid: 7,
+        proof: None,
+    };
+    Session::start(Arc::clone(engine), login).await.map(|session| Client { session })
 }
 
 pub struct Client {
