@@ -43,7 +43,7 @@ impl Image {
             Row::Grant(key, record) => self.put_grant(key, record),
             Row::Membership(key, record) => self.put_membership(key, record),
             Row::PreviousSecret(name, bytes, hash) => {
-                self.set_secret(name, |slot| slot.previous = Some((bytes.clone(), *hash)));
+                self.set_secret(name, |slot| slot.previous = Some(Box::new((bytes.clone(), *hash))));
             }
             Row::DataKey(no, wrapped, hash) => {
                 self.data_keys.insert(*no, (wrapped.clone(), *hash));

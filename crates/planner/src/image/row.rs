@@ -25,7 +25,7 @@ impl Image {
             RowKey::Grant(key) => Row::Grant(key.clone(), Arc::clone(self.grants.get(key)?)),
             RowKey::View(name) => Row::View(name.clone(), Arc::clone(self.views.get(name)?.def.as_ref()?)),
             RowKey::PreviousSecret(name) => {
-                let (bytes, hash) = self.secrets.get(name)?.previous.as_ref()?;
+                let (bytes, hash) = self.secrets.get(name)?.previous.as_deref()?;
                 Row::PreviousSecret(name.clone(), Arc::clone(bytes), *hash)
             }
             RowKey::DataKey(no) => {

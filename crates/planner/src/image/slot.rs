@@ -46,7 +46,8 @@ impl<D> Slot<D> {
 pub(super) struct SecretSlot {
     pub(super) header: Option<Arc<Header>>,
     pub(super) envelope: Option<(Arc<[u8]>, SecretHash)>,
-    pub(super) previous: Option<(Arc<[u8]>, SecretHash)>,
+    /// Boxed, since few have one.
+    pub(super) previous: Option<Box<(Arc<[u8]>, SecretHash)>>,
 }
 
 impl SecretSlot {
@@ -54,7 +55,7 @@ impl SecretSlot {
         let header = self.header.as_ref()?;
         let meta = header.secret.as_deref()?;
         let envelope = self.envelope.as_ref().map(|(bytes, _)| bytes);
-        let previous = self.previous.as_ref().map(|(bytes, _)| bytes);
+        let previous = self.previous.as_ref().map(|sealed| &sealed.0);
         Some(Secret { header, meta, envelope, previous })
     }
 
@@ -71,7 +72,7 @@ impl SecretSlot {
     pub(super) fn is_previous_broken(&self) -> bool {
         let origin = self.secret().and_then(|s| s.meta.previous.as_deref()).map(|p| &p.origin);
         match origin {
-            Some(SecretOrigin::Sealed(hash)) => self.previous.as_ref().is_none_or(|(_, found)| found != hash),
+            Some(SecretOrigin::Sealed(hash)) => self.previous.as_ref().is_none_or(|sealed| sealed.1 != *hash),
             Some(SecretOrigin::Env(_) | SecretOrigin::File(_)) | None => self.previous.is_some(),
         }
     }

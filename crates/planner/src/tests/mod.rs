@@ -42,6 +42,7 @@ pub(crate) fn name(text: &str) -> Name {
 pub(crate) struct World {
     pub(crate) image: Image,
     pub(crate) actor: Actor,
+    pub(crate) now: Timestamp,
 }
 
 impl World {
@@ -52,7 +53,7 @@ impl World {
             image.apply(&mutation);
         }
         image.advance(Seq(1), NOW);
-        World { image, actor: crate::org::initial_actor(&name("admin")) }
+        World { image, actor: crate::org::initial_actor(&name("admin")), now: NOW }
     }
 
     /// After a script of which every statement must succeed.
@@ -87,7 +88,7 @@ impl World {
 
     /// Plans and applies one command; the answer.
     pub(crate) fn execute(&mut self, command: &Command<Sealed>, start: usize) -> String {
-        let cx = PlanCx { now: NOW };
+        let cx = PlanCx { now: self.now };
         let mut out = String::new();
         let planned = authorize(&self.image, &self.actor, command).and_then(|ok| plan(&self.image, &cx, ok));
         match planned {

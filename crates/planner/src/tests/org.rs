@@ -87,7 +87,8 @@ fn existing_and_missing_orgs() {
 fn an_org_that_holds_something_needs_cascade() {
     let mut world = World::new();
     let made = run(&mut world, None, "CREATE ORG acme").unwrap();
-    let mut inside = World { image: loaded(&made.effect), actor: crate::org::initial_actor(&name("admin")) };
+    let actor = crate::org::initial_actor(&name("admin"));
+    let mut inside = World { image: loaded(&made.effect), actor, now: NOW };
     inside.run("CREATE ROLE a; CREATE ROLE b; CREATE CATALOG c USING mock");
     let error = run(&mut world, Some(&inside.image), "DROP ORG acme").unwrap_err();
     assert_eq!(error.sqlstate().code(), "2BP01");

@@ -1,6 +1,6 @@
 //! CREATE SECRET, ALTER SECRET.
 
-use dataglot_model::command::{CreateSecret, OnExisting, SecretValue};
+use dataglot_model::command::{AlterSecret, CreateSecret, OnExisting, OnMissing, SecretAction, SecretValue};
 use dataglot_model::def::SecretOrigin;
 use dataglot_model::{At, Command, Sealed, SecretHash};
 
@@ -132,4 +132,131 @@ fn c039_a_damaged_value_is_listed_and_repaired() {
     assert!(world.image.is_unreadable(&name("s")), "a lost ciphertext");
     assert!(world.image.secret(&name("s")).is_some());
     assert_eq!(world.image.damaged().len(), 1);
+}
+
+/// What is kept of the value before the present one: its number, how long after the test's time, the ciphertext.
+fn former(world: &World, secret: &str) -> Option<(u64, i64, Option<String>)> {
+    let secret = world.image.secret(&name(secret)).unwrap();
+    let text = secret.previous.map(|bytes| String::from_utf8(bytes.to_vec()).unwrap());
+    let previous = secret.meta.previous.as_deref();
+    assert_eq!(previous.is_none(), text.is_none() && previous.is_none());
+    previous.map(|p| (p.value_version, (p.until.0 - secret.meta.set_at.0) / 1_000_000, text))
+}
+
+#[test]
+fn a_former_value_stays_for_as_long_as_grace_says() {
+    let mut world = World::with("CREATE SECRET s AS 'one'");
+    world.run("ALTER SECRET s AS 'two' GRACE '1 day 2 hours'");
+    assert_eq!(former(&world, "s"), Some((1, 93_600, Some("s/1/one".to_owned()))));
+    assert_eq!(&**world.image.secret(&name("s")).unwrap().envelope.unwrap(), b"s/2/two");
+    // The same again is no change.
+    assert_eq!(world.run("ALTER SECRET s AS 'two' GRACE '1 hour'"), "ALTER SECRET (unchanged)\n");
+    // One former value is kept: the next one takes its place.
+    world.run("ALTER SECRET s AS 'three' GRACE '90 minutes'");
+    assert_eq!(former(&world, "s"), Some((2, 5400, Some("s/2/two".to_owned()))));
+    // A change of anything else leaves it.
+    world.run("CREATE ROLE r; ALTER SECRET s OWNER TO r; CREATE OR REPLACE SECRET s AS 'three' COMMENT 'c'");
+    assert!(former(&world, "s").is_some());
+    // Without GRACE there is none, also where the value stays.
+    assert_eq!(world.run("ALTER SECRET s AS 'three'"), "ALTER SECRET\n");
+    assert_eq!(former(&world, "s"), None);
+    assert_eq!(world.run("ALTER SECRET s AS 'three'"), "ALTER SECRET (unchanged)\n");
+    for ends in ["ALTER SECRET s AS 'z'", "CREATE OR REPLACE SECRET s AS 'z'", "ALTER SECRET s AS REDACTED"] {
+        world.run("ALTER SECRET s AS 'x'; ALTER SECRET s AS 'y' GRACE '1 hour'");
+        assert!(former(&world, "s").is_some());
+        world.run(ends);
+        assert_eq!(former(&world, "s"), None, "{ends}");
+    }
+}
+
+#[test]
+fn a_former_value_need_not_be_in_the_store() {
+    let mut world = World::with("CREATE SECRET s AS ENV 'V'");
+    world.run("ALTER SECRET s AS 'two' GRACE '1 hour'");
+    assert_eq!(former(&world, "s"), Some((1, 3600, None)));
+    world.run("ALTER SECRET s AS FILE '/f' GRACE '1 hour'");
+    assert_eq!(former(&world, "s"), Some((2, 3600, Some("s/2/two".to_owned()))));
+    world.run("ALTER SECRET s RENAME TO t");
+    assert_eq!(former(&world, "t"), Some((2, 3600, Some("t/2/two".to_owned()))));
+    world.run("ALTER SECRET t AS ENV 'W' GRACE '1 hour'");
+    assert_eq!(former(&world, "t"), Some((3, 3600, None)));
+    assert_eq!(world.image.damaged(), []);
+}
+
+#[test]
+fn a_rename_takes_the_former_value_along_and_a_drop_both() {
+    let mut world = World::with("CREATE SECRET s AS 'one'; ALTER SECRET s AS 'two' GRACE '1 hour'");
+    world.run("ALTER SECRET s RENAME TO t");
+    assert_eq!(former(&world, "t"), Some((1, 3600, Some("t/1/one".to_owned()))));
+    assert_eq!(&**world.image.secret(&name("t")).unwrap().envelope.unwrap(), b"t/2/two");
+    assert_eq!(world.image.damaged(), []);
+    world.run("DROP SECRET t; CREATE SECRET t AS 'new'");
+    assert_eq!(former(&world, "t"), None);
+    assert_eq!(world.image.damaged(), []);
+}
+
+#[test]
+fn what_has_expired_goes_with_the_next_statement() {
+    for statement in
+        ["ALTER SECRET s AS 'two' GRACE '1 hour'", "ALTER SECRET s OWNER TO admin", "ALTER SECRET s RENAME TO t"]
+    {
+        let mut world = World::with("CREATE SECRET s AS 'one'; ALTER SECRET s AS 'two' GRACE '1 second'");
+        world.now.0 += 999_999;
+        let meta = |world: &World| {
+            let secret = ["s", "t"].into_iter().find_map(|n| world.image.secret(&name(n))).unwrap();
+            (secret.meta.previous_at(world.now).is_some(), secret.previous.is_some())
+        };
+        assert_eq!(meta(&world), (true, true));
+        world.now.0 += 1;
+        assert_eq!(meta(&world), (false, true));
+        world.run(statement);
+        assert_eq!(meta(&world), (false, false), "{statement}");
+    }
+}
+
+#[test]
+fn c039_a_damaged_former_value_takes_nothing_along() {
+    let lost = dataglot_model::Mutation::Delete(dataglot_model::RowKey::PreviousSecret(name("s")));
+    let mut world = World::with("CREATE SECRET s AS 'one'; ALTER SECRET s AS 'two' GRACE '1 hour'");
+    world.image.apply(&lost);
+    assert!(world.image.is_previous_unreadable(&name("s")) && !world.image.is_unreadable(&name("s")));
+    assert_eq!(
+        world.run("ALTER SECRET s RENAME TO t"),
+        "NOTICE 00000: the former value of secret \"s\" is damaged and is not kept\nALTER SECRET\n"
+    );
+    assert_eq!(former(&world, "t"), None);
+    world.image.mark_unreadable(&name("t"), true);
+    assert_eq!(
+        world.run("ALTER SECRET t AS 'three' GRACE '1 hour'"),
+        "NOTICE 00000: the former value of secret \"t\" is damaged and is not kept\nALTER SECRET\n"
+    );
+    assert_eq!(former(&world, "t"), None);
+    assert_eq!(world.image.damaged(), []);
+}
+
+#[test]
+fn a_former_value_sealed_against_another_state_is_stale() {
+    let stale = "ERROR 40001: could not serialize access to secret \"s\" due to a concurrent update\n";
+    let mut world = World::with("CREATE SECRET s AS 'one'; ALTER SECRET s AS 'two' GRACE '1 hour'");
+    let (present, previous) = (world.image.sealed_hash(&name("s")), world.image.previous_hash(&name("s")));
+    let sealed = |value_version, seen| {
+        let hash = super::hash_of(b"new");
+        Some(Sealed::Envelope { bytes: b"new".as_slice().into(), hash, value_version, seen, by: None })
+    };
+    let rename = |resealed_previous| {
+        Command::AlterSecret(AlterSecret {
+            name: At::nowhere(name("s")),
+            on_missing: OnMissing::Error,
+            expected: None,
+            action: SecretAction::Rename {
+                to: At::nowhere(name("t")),
+                resealed: sealed(2, present),
+                resealed_previous,
+            },
+        })
+    };
+    for former in [None, sealed(1, present), sealed(1, None), sealed(2, previous)] {
+        assert_eq!(world.execute(&rename(former), 0), stale);
+    }
+    assert_eq!(world.execute(&rename(sealed(1, previous)), 0), "ALTER SECRET\n");
 }

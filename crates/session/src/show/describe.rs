@@ -162,7 +162,7 @@ fn option_text(value: &OptionValue) -> String {
 }
 
 fn secret_properties(cx: ReadCx<'_>, name: &Name, meta: &SecretMeta, list: &mut List) {
-    list.add("source", secret::source(meta));
+    list.add("source", secret::source(&meta.origin));
     match &meta.origin {
         SecretOrigin::Sealed(_) => {}
         SecretOrigin::Env(variable) => list.add("variable", variable.as_str()),
@@ -171,6 +171,14 @@ fn secret_properties(cx: ReadCx<'_>, name: &Name, meta: &SecretMeta, list: &mut 
     list.add("status", if cx.image.is_unreadable(name) { "unreadable" } else { "ok" });
     list.add("value version", meta.value_version.to_string());
     list.maybe("fingerprint", secret::fingerprint(meta));
+    list.add("age", secret::age(meta.set_at, cx.now));
+    list.maybe("last rotation", secret::last_rotation(meta).map(|t| t.to_string()));
+    if let Some(previous) = meta.previous_at(cx.now) {
+        list.add("previous version", previous.value_version.to_string());
+        list.add("previous source", secret::source(&previous.origin));
+        list.add("previous status", if cx.image.is_previous_unreadable(name) { "unreadable" } else { "ok" });
+        list.add("previous until", previous.until.to_string());
+    }
 }
 
 fn role_properties(cx: ReadCx<'_>, name: &Name, def: &RoleDef, list: &mut List) {

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use dataglot_model::command::{GranteeSpec, RoleSpec};
 use dataglot_model::def::{Header, Stamp};
-use dataglot_model::{Actor, Grantee, Kind, Name, ObjectRef, Show, ShowKind, ShowScope, SqlState, TableRef};
+use dataglot_model::{Actor, Grantee, Kind, Name, ObjectRef, Show, ShowKind, ShowScope, SqlState, TableRef, Timestamp};
 use dataglot_planner::{Image, is_superuser, may_see};
 
 use crate::error::SessionError;
@@ -36,6 +36,8 @@ pub(crate) struct ReadCx<'a> {
     pub(crate) image: &'a Image,
     /// The caller.
     pub(crate) actor: &'a Actor,
+    /// When the transaction began.
+    pub(crate) now: Timestamp,
 }
 
 impl ReadCx<'_> {
