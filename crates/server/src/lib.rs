@@ -24,7 +24,10 @@ mod server;
 mod startup;
 mod tls;
 
-pub use auth::{Address, Authentication, Hba, Kind as RuleKind, Method, Names, Network, Rule};
+pub use auth::{
+    Address, Algorithm, Authentication, DirectoryConfig, DirectoryError, Hba, IssuerConfig, IssuerError, KeyPlace,
+    Kind as RuleKind, Method, Names, Network, Rule,
+};
 pub use http::{HttpConfig, HttpError};
 pub use server::{ServeError, Server, ServerConfig};
 pub use tls::{Mode as TlsMode, TlsConfig, TlsError};

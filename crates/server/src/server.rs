@@ -16,7 +16,9 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::admission::Admission;
-use crate::auth::{Authentication, Gate, Hba, Method};
+use crate::auth::{
+    Authentication, Directory, DirectoryConfig, DirectoryError, Gate, Hba, IssuerConfig, IssuerError, Issuers, Method,
+};
 use crate::cancel::{Limiter, Registry};
 use crate::config::Config;
 use crate::connection;
@@ -42,6 +44,10 @@ pub struct ServerConfig {
     pub tls: Option<TlsConfig>,
     /// How users are let in.
     pub authentication: Authentication,
+    /// Whose tokens let users in.
+    pub issuers: Vec<IssuerConfig>,
+    /// The directory that takes passwords.
+    pub directory: Option<DirectoryConfig>,
     /// Most connections at once.
     pub connections_max: usize,
     /// Most connections from one address.
@@ -71,6 +77,8 @@ impl Default for ServerConfig {
             http: None,
             tls: None,
             authentication: Authentication { hba: Hba::one(Method::Trust), trust_remote: false },
+            issuers: Vec::new(),
+            directory: None,
             connections_max: 500,
             connections_per_address_max: 500,
             connections_reserved: 3,
@@ -93,6 +101,8 @@ impl From<&Config> for ServerConfig {
             http: config.http.map(|listen| HttpConfig { listen, token_file: config.http_token_file.clone() }),
             tls: config.tls(),
             authentication: Authentication { hba: config.auth.clone(), trust_remote: config.allow_remote_trust },
+            issuers: config.issuers.clone(),
+            directory: config.directory.clone(),
             connections_max,
             connections_per_address_max: usize::try_from(config.max_connections_per_address).unwrap_or(usize::MAX),
             connections_reserved: usize::try_from(config.superuser_reserved_connections).unwrap_or(usize::MAX),
@@ -120,6 +130,12 @@ pub enum ServeError {
     /// TLS can't be had: its certificate or key.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// An issuer's keys can't be had: the file of them, or the CAs of the server that has them.
+    #[error(transparent)]
+    Issuer(#[from] IssuerError),
+    /// The directory can't be used: its CAs, or the file with our password.
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
 }
 
 /// How far the server is on its way.
@@ -141,6 +157,8 @@ pub(crate) struct Shared {
     pub(crate) limiter: Limiter,
     pub(crate) admission: Arc<Admission>,
     pub(crate) gate: Gate,
+    pub(crate) issuers: Issuers,
+    pub(crate) directory: Option<Directory>,
     pub(crate) metrics: Metrics,
     pub(crate) tls: Option<Arc<Tls>>,
 }
@@ -153,6 +171,8 @@ pub struct Server {
     address: SocketAddr,
     http: Option<Http>,
     tls: Option<Arc<Tls>>,
+    issuers: Issuers,
+    directory: Option<Directory>,
 }
 
 impl Server {
@@ -162,8 +182,11 @@ impl Server {
     /// * [`ServeError::Listen`]: it is taken, or not ours.
     /// * [`ServeError::Http`]: the same of the one for HTTP, or there is no token where one has to be.
     /// * [`ServeError::Tls`]: certificate or key can't be used.
+    /// * [`ServeError::Issuer`], [`ServeError::Directory`]: a file that logins need can't be used.
     pub fn bind(config: ServerConfig) -> Result<Server, ServeError> {
         let tls = config.tls.clone().map(Tls::load).transpose()?.map(Arc::new);
+        let issuers = Issuers::load(config.issuers.clone())?;
+        let directory = config.directory.clone().map(Directory::load).transpose()?;
         let listen = config.listen;
         let bind = || {
             let listener = std::net::TcpListener::bind(listen)?;
@@ -173,7 +196,7 @@ impl Server {
         };
         let (listener, address) = bind().map_err(|error| ServeError::Listen { listen, error })?;
         let http = config.http.as_ref().map(Http::bind).transpose()?;
-        Ok(Server { config, listener, address, http, tls })
+        Ok(Server { config, listener, address, http, tls, issuers, directory })
     }
 
     /// Where it listens.
@@ -191,7 +214,7 @@ impl Server {
     /// # Errors
     /// [`ServeError::Listen`]: the socket can't be used by the runtime.
     pub async fn run(self, engine: Arc<Engine>, shutdown: impl Future<Output = ()>) -> Result<(), ServeError> {
-        let Server { config, listener, address, http, tls } = self;
+        let Server { config, listener, address, http, tls, issuers, directory } = self;
         let listener =
             TcpListener::from_std(listener).map_err(|error| ServeError::Listen { listen: address, error })?;
         let admission =
@@ -202,7 +225,18 @@ impl Server {
         let registry = Arc::default();
         let seats = Arc::clone(&admission);
         let gate = Gate::default();
-        let shared = Arc::new(Shared { engine, config, registry, limiter, admission: seats, gate, metrics, tls });
+        let shared = Arc::new(Shared {
+            engine,
+            config,
+            registry,
+            limiter,
+            admission: seats,
+            gate,
+            issuers,
+            directory,
+            metrics,
+            tls,
+        });
         let (phase, watched) = watch::channel(Phase::Serving);
         let http = http.map(|http| tokio::spawn(http.run(Arc::clone(&shared), watched.clone())));
         // Aborted when it is dropped.

@@ -21,6 +21,7 @@ mod engine;
 mod error;
 mod fresh;
 mod interrupt;
+mod limit;
 mod login;
 mod notify;
 mod parameter;

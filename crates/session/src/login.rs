@@ -38,6 +38,9 @@ pub struct Login {
     pub pid: i32,
     /// What it has proved, if it was by a password.
     pub proof: Option<Proof>,
+    /// The roles that it may become, by SET ROLE, of those that the user may become; empty: all. The user has to be a
+    /// member of one of them at least, for as long as the session goes on.
+    pub roles: Vec<String>,
 }
 
 /// Orgs that a shared store did not have, and when: a database of that name means the org `default`, and it

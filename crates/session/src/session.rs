@@ -14,6 +14,7 @@ use crate::compiler::OrgState;
 use crate::credentials::{Proof, may_log_in, still_holds};
 use crate::engine::{Connection, Engine};
 use crate::error::SessionError;
+use crate::limit::Limit;
 use crate::login::{Login, find_org};
 use crate::notify::Listener;
 use crate::prepared::Prepared;
@@ -82,6 +83,8 @@ pub struct Session {
     pub(crate) login_id: ObjectId,
     /// The password that it came in by.
     proof: Option<Proof>,
+    /// The roles that it may become, if not all that its user may.
+    pub(crate) limit: Option<Limit>,
     /// Its transaction gives its own user another password.
     sets_own_password: bool,
     pid: i32,
@@ -114,7 +117,7 @@ impl Session {
     }
 
     async fn try_start(engine: Arc<Engine>, login: Login) -> Result<Session, SessionError> {
-        let Login { user, database, parameters, client, pid, mut proof } = login;
+        let Login { user, database, parameters, client, pid, mut proof, roles } = login;
         // Not even the text tells an unknown org from an unknown user.
         let unknown = || {
             SessionError::new(SqlState::InvalidAuthorization, format!("role \"{}\" does not exist", printable(&user)))
@@ -140,6 +143,13 @@ impl Session {
         if !holds {
             return Err(unknown());
         }
+        let actor =
+            Actor { session_user: name.clone(), session_user_id: id, current_user: name.clone(), current_user_id: id };
+        let limit = Limit::new(image, &roles);
+        if limit.as_ref().is_some_and(|limit| !limit.holds(image, &actor)) {
+            let message = format!("role \"{}\" is no member of any role that it was vouched for", name.as_str());
+            return Err(SessionError::new(SqlState::InvalidAuthorization, message));
+        }
         let connection = engine.connect(&org, id, role.def.connection_limit).ok_or_else(|| {
             SessionError::new(
                 SqlState::TooManyConnections,
@@ -148,7 +158,6 @@ impl Session {
         })?;
         let mut welcome = engine.config().welcome.clone();
         let settings = initial_settings(&engine, role.def.settings.as_deref(), &parameters, &mut welcome)?;
-        let actor = Actor { session_user: name.clone(), session_user_id: id, current_user: name, current_user_id: id };
         let role = Role { actor: Arc::new(actor), is_set: false };
         let org_id = image.head().org_id;
         let mut session = Session {
@@ -157,6 +166,7 @@ impl Session {
             org_id,
             login_id: id,
             proof,
+            limit,
             sets_own_password: false,
             pid,
             client,
@@ -281,6 +291,16 @@ impl Session {
         let engine = Arc::clone(&self.engine);
         if self.proof.as_mut().is_some_and(|proof| !still_holds(&engine, image, &name, proof)) {
             return Some((SqlState::InvalidAuthorization, "has another password now"));
+        }
+        if let Some(limit) = &self.limit {
+            let (session_user, id) = (name.clone(), self.login_id);
+            let user = Actor { session_user, session_user_id: id, current_user: name, current_user_id: id };
+            if !limit.holds(image, &user) {
+                return Some((
+                    SqlState::InvalidAuthorization,
+                    "is no longer a member of any role that it was vouched for",
+                ));
+            }
         }
         let is_over = self.engine.is_over(&self.org, self.login_id, role.def.connection_limit);
         is_over.then_some((SqlState::TooManyConnections, "has too many connections"))

@@ -184,6 +184,11 @@ impl Session {
                     SessionError::of(&e).at(span)
                 })?;
                 let id = role_id(&image, name).ok_or_else(|| undefined(&ObjectRef::Role(name.value.clone())))?;
+                if id != self.login_id && self.limit.as_ref().is_some_and(|limit| !limit.allows(id)) {
+                    let message = format!("permission denied to set role \"{}\"", name.as_str());
+                    let error = SessionError::new(SqlState::InsufficientPrivilege, message).at(name.span);
+                    return Err(error.with_detail("This session is limited to the roles that it was let in with."));
+                }
                 Actor { current_user: name.value.clone(), current_user_id: id, ..own }
             }
         };

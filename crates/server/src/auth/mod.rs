@@ -6,9 +6,14 @@
 //! same, and kept waiting as long as users who gave a wrong one.
 
 mod cert;
+mod denied;
+mod elsewhere;
 mod hba;
+mod jwt;
+mod ldap;
 mod md5;
 mod password;
+mod roots;
 mod scram;
 mod throttle;
 
@@ -20,6 +25,10 @@ use tokio::time::{Instant, sleep_until};
 
 use hba::Origin;
 pub use hba::{Address, Hba, Kind, Method, Names, Network, Rule};
+pub(crate) use jwt::Issuers;
+pub use jwt::{Algorithm, IssuerConfig, IssuerError, KeyPlace};
+pub(crate) use ldap::{Directory, is_filter};
+pub use ldap::{DirectoryConfig, DirectoryError};
 use throttle::{Attempt, Throttle};
 
 use crate::door::Turned;
@@ -58,16 +67,19 @@ pub(crate) struct Principal {
     user: String,
     database: String,
     proof: Option<Proof>,
+    /// The roles to which the session is limited; empty: it is not.
+    roles: Vec<String>,
 }
 
 impl Principal {
-    fn of(startup: &Startup, proof: Option<Proof>) -> Self {
-        Principal { user: startup.user.clone(), database: startup.database.clone(), proof }
+    fn of(startup: &Startup, proof: Option<Proof>, roles: Vec<String>) -> Self {
+        Principal { user: startup.user.clone(), database: startup.database.clone(), proof, roles }
     }
 
     /// What its session starts from.
     pub(crate) fn login(self, parameters: Vec<(String, String)>, client: String, pid: i32) -> Login {
-        Login { user: self.user, database: Some(self.database), parameters, client, pid, proof: self.proof }
+        let Principal { user, database, proof, roles } = self;
+        Login { user, database: Some(database), parameters, client, pid, proof, roles }
     }
 }
 
@@ -90,6 +102,7 @@ pub(crate) async fn authenticate(
         false => startup.database.clone(),
     };
     let rule = with.hba.find(&origin, &database, &startup.user).ok_or(Refusal::NoRule)?;
+    let mut roles = Vec::new();
     let proof = match rule.method {
         Method::Trust if peer.to_canonical().is_loopback() || with.trust_remote => None,
         Method::Trust => return Err(Refusal::NotLocal.into()),
@@ -101,10 +114,16 @@ pub(crate) async fn authenticate(
         Method::ScramSha256 => scram::ask(link, startup, peer, shared).await?,
         Method::Password => password::ask(link, startup, peer, shared).await?,
         Method::Md5 => md5::ask(link, startup, peer, shared).await?,
-        // The configuration refuses both.
-        Method::Jwt | Method::Ldap => return Err(Refusal::NoRule.into()),
+        Method::Jwt => {
+            roles = elsewhere::token(link, startup, peer, shared).await?;
+            None
+        }
+        Method::Ldap => {
+            roles = elsewhere::password(link, startup, peer, shared).await?;
+            None
+        }
     };
-    Ok(Principal::of(startup, proof))
+    Ok(Principal::of(startup, proof, roles))
 }
 
 /// The name of the org that the client's database means.
@@ -113,17 +132,27 @@ async fn org_of(startup: &Startup, shared: &Shared) -> Result<Option<String>, Re
     Ok(org.map(|org| org.as_str().to_owned()))
 }
 
-/// What the user has to prove. Waits, if it or somebody else at that address has been wrong too often; nothing has
-/// been asked of the store or the client until then.
+/// What the user has to prove, to us.
 ///
 /// # Errors
-/// Nothing is asked of a client that would send it in clear; too many wrong proofs; the store cannot be asked.
+/// As of [`admit`]; the store cannot be asked.
 async fn begin<'a>(
     link: &Link,
     startup: &Startup,
     peer: IpAddr,
     shared: &'a Shared,
 ) -> Result<(Credentials, Attempt<'a>), Turned> {
+    let attempt = admit(link, startup, peer, shared).await?;
+    let credentials = shared.engine.credentials(&startup.user, Some(&startup.database)).await;
+    Ok((credentials.map_err(Refusal::of_session)?, attempt))
+}
+
+/// Lets the user try. Waits, if it or somebody else at that address has been wrong too often; nothing has been asked
+/// of the store or the client until then.
+///
+/// # Errors
+/// Nothing is asked of a client that would send it in clear; too many wrong proofs.
+async fn admit<'a>(link: &Link, startup: &Startup, peer: IpAddr, shared: &'a Shared) -> Result<Attempt<'a>, Turned> {
     if !link.is_private() {
         return Err(Refusal::Unencrypted.into());
     }
@@ -132,8 +161,7 @@ async fn begin<'a>(
         return Err(denied(startup).into());
     };
     sleep_until(attempt.not_before()).await;
-    let credentials = shared.engine.credentials(&startup.user, Some(&startup.database)).await;
-    Ok((credentials.map_err(Refusal::of_session)?, attempt))
+    Ok(attempt)
 }
 
 /// What everybody is told whose proof is none, for whatever reason.

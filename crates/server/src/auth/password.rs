@@ -14,7 +14,7 @@ use crate::server::Shared;
 use crate::startup::Startup;
 
 /// Longest password (W-02), with the NUL that ends it.
-const PASSWORD_BYTES_MAX: usize = (1 << 10) + 1;
+pub(super) const PASSWORD_BYTES_MAX: usize = (1 << 10) + 1;
 
 /// Asks for the password and checks it.
 pub(super) async fn ask(

@@ -140,6 +140,15 @@ pub enum ConfigError {
     #[error("method \"cert\" needs \"tls_client_ca\"")]
     #[diagnostic(help("Name the CAs of clients' certificates: --tls-client-ca FILE."))]
     CertWithoutCa,
+    /// Login by somebody else's word, and nobody's is configured.
+    #[error("method \"{method}\" needs {table} in the configuration file")]
+    #[diagnostic(help("docs/authentication.md shows what stands there."))]
+    MethodWithoutTable {
+        /// The method.
+        method: &'static str,
+        /// What is missing.
+        table: &'static str,
+    },
     /// Superusers have all connections.
     #[error("superuser_reserved_connections must be less than max_connections")]
     AllReserved,

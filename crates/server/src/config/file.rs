@@ -20,9 +20,11 @@ use zeroize::Zeroizing;
 
 use super::error::{ConfigError, FileText};
 use super::hba::{self, HBA};
+use super::jwt::{self, JWT};
+use super::ldap::{self, LDAP};
 use super::setting::{Place, Setting};
 use super::source::{Origin, Raw};
-use crate::auth::Hba;
+use crate::auth::{DirectoryConfig, Hba, IssuerConfig};
 
 const CATALOG_SERVICE: &str = "catalog_service";
 const LIMITS: &str = "limits";
@@ -43,6 +45,10 @@ pub(super) struct Read {
     pub(super) settings: Settings,
     /// The rules by which clients are let in, and where they stand.
     pub(super) hba: Option<(Hba, Raw)>,
+    /// Whose tokens let clients in.
+    pub(super) issuers: Vec<IssuerConfig>,
+    /// The directory that takes passwords.
+    pub(super) directory: Option<DirectoryConfig>,
 }
 
 type Key<'a> = Spanned<Cow<'a, str>>;
@@ -66,16 +72,18 @@ impl File<'_> {
             at: e.span().map_or(SourceSpan::from(0), SourceSpan::from),
             text: self.shown(),
         })?;
-        let Read { mut settings, mut hba } = Read::default();
+        let Read { mut settings, mut hba, mut issuers, mut directory } = Read::default();
         for (key, value) in root.get_ref() {
             match (key.get_ref().as_ref(), value.get_ref()) {
                 (CATALOG_SERVICE, DeValue::Table(table)) => self.catalog_service(table, &mut settings)?,
                 (LIMITS, DeValue::Table(table)) => self.table(table, Place::Limits, &mut settings)?,
                 (HBA, _) => hba = Some(hba::read(self, value)?),
+                (JWT, _) => issuers = jwt::read(self, value)?,
+                (LDAP, _) => directory = Some(ldap::read(self, value)?),
                 _ => self.entry(key, value, Place::Top, &mut settings)?,
             }
         }
-        Ok(Read { settings, hba })
+        Ok(Read { settings, hba, issuers, directory })
     }
 
     fn table(&self, table: &DeTable<'_>, place: Place, into: &mut Settings) -> Result<(), ConfigError> {
@@ -148,7 +156,7 @@ impl File<'_> {
         let known: Vec<&str> = match place {
             Place::CatalogService => vec!["path", "dsn"],
             Place::Top | Place::Limits | Place::Nowhere => {
-                let tables = [CATALOG_SERVICE, LIMITS, HBA].into_iter().filter(|_| place == Place::Top);
+                let tables = [CATALOG_SERVICE, LIMITS, HBA, JWT, LDAP].into_iter().filter(|_| place == Place::Top);
                 Setting::ALL.iter().filter(|s| s.place() == place).map(|s| s.name()).chain(tables).collect()
             }
         };

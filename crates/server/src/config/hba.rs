@@ -57,9 +57,6 @@ fn rule(file: &File<'_>, table: &Value<'_>, keys: &DeTable<'_>) -> Result<Rule, 
             "method" => {
                 let method = text(value).and_then(Method::named);
                 rule.method = method.ok_or_else(|| wrong("method", &value::methods()))?;
-                if let Some(what) = value::later(rule.method) {
-                    return Err(later(file, value, what));
-                }
                 has_method = true;
             }
             "map" => {
@@ -117,10 +114,4 @@ fn wrong(file: &File<'_>, value: &Value<'_>, key: &'static str, wanted: String) 
     let Raw { origin, at, .. } = file.raw(String::new(), value.span());
     let (at, text) = at.map(|place| (place.span, place.text)).unzip();
     ConfigError::Value { setting: key, wanted, origin, at, text }
-}
-
-fn later(file: &File<'_>, value: &Value<'_>, what: &'static str) -> ConfigError {
-    let Raw { origin, at, .. } = file.raw(String::new(), value.span());
-    let (at, text) = at.map(|place| (place.span, place.text)).unzip();
-    ConfigError::Later { what, origin, at, text }
 }

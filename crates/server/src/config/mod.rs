@@ -8,8 +8,11 @@
 //! Deliberately absent: settings of a session (`SET`), and any change at run time.
 
 mod error;
+mod fields;
 mod file;
 mod hba;
+mod jwt;
+mod ldap;
 mod setting;
 mod source;
 mod value;
@@ -27,7 +30,7 @@ pub use setting::Setting;
 pub use source::{Environment, Flags, Origin};
 pub use value::{LogFormat, StoreLocation, Tls};
 
-use crate::auth::{Hba, Method};
+use crate::auth::{DirectoryConfig, Hba, IssuerConfig, Method};
 use crate::private_file::{self, Unread};
 use crate::tls::{Mode as TlsMode, TlsConfig};
 use file::{File, Read};
@@ -60,6 +63,10 @@ pub struct Config {
     pub tls_client_ca: Option<PathBuf>,
     /// How clients prove who they are.
     pub auth: Hba,
+    /// Whose tokens let clients in.
+    pub issuers: Vec<IssuerConfig>,
+    /// The directory that takes passwords.
+    pub directory: Option<DirectoryConfig>,
     /// Whether `trust` may listen beyond loopback.
     pub allow_remote_trust: bool,
     /// The superuser that is made in a new store.
@@ -208,7 +215,7 @@ impl Config {
     /// [`ConfigError`] of the first setting that is not understood. Values are judged one by one; what only
     /// their combination shows is found by [`Config::check`].
     pub fn load(flags: &Flags, environment: &Environment) -> Result<Config, ConfigError> {
-        let Read { settings: mut raw, hba } = match flags.file().or_else(|| environment.file()) {
+        let Read { settings: mut raw, hba, issuers, directory } = match flags.file().or_else(|| environment.file()) {
             Some(path) => File::read(Path::new(path))?,
             None => Read::default(),
         };
@@ -258,6 +265,8 @@ impl Config {
             tls_key: l.get(Setting::TlsKey, value::path)?,
             tls_client_ca: l.get(Setting::TlsClientCa, value::path)?,
             auth: hba.map(|(hba, _)| hba).or(auth).unwrap_or_else(|| Hba::one(Method::ScramSha256)),
+            issuers,
+            directory,
             allow_remote_trust: l.get(Setting::AllowRemoteTrust, value::boolean)?.unwrap_or(false),
             admin: l.get_or(Setting::Admin, value::ADMIN_DEFAULT, value::name)?,
             admin_password: match (admin_password, admin_password_file) {
@@ -303,6 +312,7 @@ impl Config {
     /// * [`ConfigError::RemoteTrust`]: `trust` beyond loopback without the setting that allows it.
     /// * [`ConfigError::HttpWithoutToken`]: metrics beyond loopback for everybody.
     /// * [`ConfigError::CertWithoutCa`]: certificates are to let clients in, and none is asked for.
+    /// * [`ConfigError::MethodWithoutTable`]: tokens or a directory are to let clients in, and none is configured.
     /// * [`ConfigError::AllReserved`]: no connection is left for anybody but superusers.
     /// * [`ConfigError::TlsIncomplete`]: TLS without a certificate or its key.
     /// * [`ConfigError::ShortLease`]: it would run out between two looks at the store.
@@ -333,6 +343,13 @@ impl Config {
         }
         if self.auth.uses(Method::Cert) && self.tls_client_ca.is_none() {
             return Err(ConfigError::CertWithoutCa);
+        }
+        for (method, table, is_there) in
+            [(Method::Jwt, "[[jwt]]", !self.issuers.is_empty()), (Method::Ldap, "[ldap]", self.directory.is_some())]
+        {
+            if self.auth.uses(method) && !is_there {
+                return Err(ConfigError::MethodWithoutTable { method: method.as_str(), table });
+            }
         }
         if self.superuser_reserved_connections >= self.max_connections {
             return Err(ConfigError::AllReserved);

@@ -160,17 +160,7 @@ pub(super) fn http(text: &str) -> Result<Option<SocketAddr>, Wanted> {
 
 /// One method for everybody.
 pub(super) fn auth(text: &str) -> Result<Hba, Wanted> {
-    let method = Method::named(text).ok_or_else(|| Wanted::Form(methods()))?;
-    later(method).map_or(Ok(Hba::one(method)), |what| Err(Wanted::Later(what)))
-}
-
-/// What a method is that is not there yet.
-pub(super) fn later(method: Method) -> Option<&'static str> {
-    match method {
-        Method::Jwt => Some("login by token"),
-        Method::Ldap => Some("login by LDAP"),
-        Method::Trust | Method::ScramSha256 | Method::Password | Method::Md5 | Method::Cert | Method::Reject => None,
-    }
+    Method::named(text).map(Hba::one).ok_or_else(|| Wanted::Form(methods()))
 }
 
 /// What a method may be.

@@ -1,0 +1,206 @@
+//! A directory that takes passwords: it is searched for the user's entry, and asked whether the password is that
+//! entry's.
+//!
+//! In: a user's name and password. Out: the roles that the user's groups stand for, or why it may not come in, for
+//! the log. Whatever the directory answers that is not a plain yes is a no, and so is no answer.
+//!
+//! Deliberately absent: connections that are kept (a bind on one that somebody else was bound on proves nothing),
+//! referrals, and connections in clear.
+
+mod connection;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dataglot_model::Sensitive;
+use ldap3::{DerefAliases, Scope, SearchEntry, SearchOptions, ldap_escape, parse_filter};
+use rustls::ClientConfig;
+
+use super::denied::{Denied, deny};
+use super::jwt::mapped;
+use super::roots;
+use crate::private_file::{self, Unread};
+use connection::Connection;
+
+/// How long it may take in all.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// Longest file with a password.
+const PASSWORD_KILOBYTES_MAX: u64 = 1;
+/// What stands for the user in a filter.
+const USER: &str = "{user}";
+
+/// The directory, and how users are found there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirectoryConfig {
+    /// `ldaps://…`, or `ldap://…`, on which TLS is then asked for.
+    pub url: String,
+    /// The CAs of the server there; `None`: the operating system's.
+    pub ca_file: Option<PathBuf>,
+    /// The entry that may search, and the file with its password; `None`: everybody may.
+    pub service: Option<(String, PathBuf)>,
+    /// The entry below which users are.
+    pub base: String,
+    /// The filter that finds one, with `{user}` in the place of its name.
+    pub filter: String,
+    /// The attribute that holds the user's name. The entry found has to have it exactly as the client has it:
+    /// directories take names for the same that are two users here.
+    pub user_attribute: String,
+    /// The attribute that holds the user's groups; `None`: they are not looked at.
+    pub groups_attribute: Option<String>,
+    /// For which roles they stand.
+    pub roles: BTreeMap<String, Vec<String>>,
+}
+
+/// The directory can't be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("directory \"{url}\": {why}")]
+pub struct DirectoryError {
+    /// Which.
+    pub url: String,
+    /// Why not.
+    pub why: String,
+}
+
+/// A user whose password the directory has taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LdapUser {
+    /// The roles that the user's groups stand for. Empty: groups are not looked at.
+    pub(crate) groups: Vec<String>,
+}
+
+/// A directory.
+pub(crate) struct Directory(Arc<Inner>);
+
+struct Inner {
+    config: DirectoryConfig,
+    service: Option<(String, Sensitive)>,
+    tls: Arc<ClientConfig>,
+}
+
+impl std::fmt::Debug for Directory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Directory").field(&self.0.config.url).finish()
+    }
+}
+
+/// Whether `template` is a filter once a name stands in it.
+pub(crate) fn is_filter(template: &str) -> bool {
+    template.contains(USER) && parse_filter(template.replace(USER, "x")).is_ok()
+}
+
+impl Directory {
+    /// Reads the files that the configuration names. The directory is not asked yet.
+    ///
+    /// # Errors
+    /// One of them is none, or others than its owner can use the password's.
+    pub(crate) fn load(config: DirectoryConfig) -> Result<Directory, DirectoryError> {
+        let wrong = |why: String| DirectoryError { url: config.url.clone(), why };
+        let tls = roots::client_config(config.ca_file.as_deref()).map_err(wrong)?;
+        let service = match &config.service {
+            None => None,
+            Some((dn, file)) => {
+                let text = private_file::read(file, PASSWORD_KILOBYTES_MAX).map_err(|unread| {
+                    let why = match unread {
+                        Unread::Io(error) => error.to_string(),
+                        Unread::Refused(why) => why,
+                    };
+                    wrong(format!("file \"{}\": {why}", file.display()))
+                })?;
+                // An editor ends a file with a line end, which is no part of the password.
+                let line = text.strip_suffix('\n').unwrap_or(&text);
+                let password = Sensitive::new(line.strip_suffix('\r').unwrap_or(line).to_owned());
+                if is_none(&password) {
+                    return Err(wrong(format!("file \"{}\" holds no password", file.display())));
+                }
+                Some((dn.clone(), password))
+            }
+        };
+        Ok(Directory(Arc::new(Inner { config, service, tls })))
+    }
+
+    /// Whether `password` is `user`'s.
+    ///
+    /// # Errors
+    /// It is not, or the directory does not say so.
+    pub(crate) async fn bind(&self, user: &str, password: &Sensitive) -> Result<LdapUser, Denied> {
+        // A bind without a password is one as nobody, and succeeds (RFC 4513, 5.1.2).
+        if is_none(password) {
+            return deny("the password is empty");
+        }
+        if user.is_empty() {
+            return deny("the user's name is empty");
+        }
+        let (inner, user, password) = (Arc::clone(&self.0), user.to_owned(), password.clone());
+        // On a task of its own: a malformed answer, which may panic in the library, ends that and nothing else.
+        let mut task = tokio::task::JoinSet::new();
+        task.spawn(async move { inner.bind(&user, &password).await });
+        match tokio::time::timeout(TIMEOUT, task.join_next()).await {
+            Ok(Some(Ok(outcome))) => outcome,
+            Ok(Some(Err(_)) | None) => deny("the directory's answer is none of LDAP"),
+            Err(_) => deny("the directory did not answer in time"),
+        }
+    }
+}
+
+impl Inner {
+    async fn bind(&self, user: &str, password: &Sensitive) -> Result<LdapUser, Denied> {
+        let (dn, groups) = self.find(user).await?;
+        // A fresh connection: nobody is bound on it, and nothing that was said before can be mistaken for the answer.
+        let mut connection = self.connect().await?;
+        connection.bind(&dn, password, "the password is not the user's in the directory").await?;
+        connection.end().await;
+        Ok(LdapUser { groups })
+    }
+
+    async fn connect(&self) -> Result<Connection, Denied> {
+        Connection::open(&self.config.url, Arc::clone(&self.tls)).await
+    }
+
+    /// The name of the user's entry, and the roles that its groups stand for.
+    async fn find(&self, user: &str) -> Result<(String, Vec<String>), Denied> {
+        let config = &self.config;
+        let mut connection = self.connect().await?;
+        if let Some((dn, password)) = &self.service {
+            connection.bind(dn, password, "the directory does not take the server's own password").await?;
+        }
+        // More than one is none: two are enough to know.
+        let options = SearchOptions::new().deref(DerefAliases::Never).sizelimit(2).timelimit(5);
+        let filter = config.filter.replace(USER, &ldap_escape(user));
+        let mut attributes = vec![config.user_attribute.as_str()];
+        attributes.extend(config.groups_attribute.as_deref());
+        let found = connection.ldap.with_search_options(options);
+        let found = found.search(&config.base, Scope::Subtree, &filter, attributes).await;
+        let found = found.and_then(ldap3::SearchResult::success);
+        // Too many, a referral, a base that is not there: all of them are errors here.
+        let Ok((entries, _)) = found else { return deny("the directory does not find one entry of the user") };
+        connection.end().await;
+        let Ok([entry]) = <[_; 1]>::try_from(entries) else {
+            return deny("the directory does not find one entry of the user");
+        };
+        let entry = SearchEntry::construct(entry);
+        if entry.dn.is_empty() {
+            return deny("the entry of the user has no name");
+        }
+        if !values(&entry, &config.user_attribute).any(|name| name == user) {
+            return deny("the entry that the directory finds is not of that very name");
+        }
+        let Some(attribute) = &config.groups_attribute else { return Ok((entry.dn.clone(), Vec::new())) };
+        let roles = mapped(values(&entry, attribute).map(String::as_str), &config.roles);
+        if roles.is_empty() {
+            return deny("the user has no group that stands for a role");
+        }
+        Ok((entry.dn.clone(), roles))
+    }
+}
+
+/// The values of an attribute, whose name the directory may write otherwise.
+fn values<'a>(entry: &'a SearchEntry, attribute: &str) -> impl Iterator<Item = &'a String> {
+    entry.attrs.iter().filter(|(name, _)| name.eq_ignore_ascii_case(attribute)).flat_map(|(_, values)| values)
+}
+
+/// Whether a bind with this would be one as nobody, here or in a directory that ends texts at NUL.
+fn is_none(password: &Sensitive) -> bool {
+    password.open().is_empty() || password.open().starts_with('\0')
+}

@@ -1,0 +1,103 @@
+//! Issuers of tokens: `[[jwt]]` tables.
+//!
+//! What makes a token safe has no default that does without: an issuer without an audience, or without a word on
+//! whom its subjects stand for, is an error.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::error::ConfigError;
+use super::fields::{Fields, Value};
+use super::file::File;
+use crate::auth::{Algorithm, IssuerConfig, KeyPlace, Network};
+
+/// The tables' name.
+pub(super) const JWT: &str = "jwt";
+/// Most issuers.
+const ISSUERS_MAX: usize = 100;
+const LEEWAY_DEFAULT: Duration = Duration::from_secs(30);
+/// How far clocks may be apart (J5).
+const LEEWAY_MAX: Duration = Duration::from_secs(60);
+/// How long a token may live (J5).
+const LIFETIME_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+const ALGORITHMS_DEFAULT: [Algorithm; 3] = [Algorithm::Rs256, Algorithm::Es256, Algorithm::EdDsa];
+const TYPES_DEFAULT: [&str; 2] = ["jwt", "at+jwt"];
+
+/// All of them.
+pub(super) fn read(file: &File<'_>, value: &Value<'_>) -> Result<Vec<IssuerConfig>, ConfigError> {
+    let Some(tables) = value.get_ref().as_array() else {
+        // `[jwt]` in the place of `[[jwt]]`.
+        return Err(Fields::of(file, value, JWT)?.lacking("a list: [[jwt]], once for each issuer"));
+    };
+    let mut names = BTreeSet::new();
+    let mut issuers = Vec::new();
+    for table in tables {
+        let fields = Fields::of(file, table, JWT)?;
+        if issuers.len() >= ISSUERS_MAX {
+            return Err(fields.lacking(format!("at most {ISSUERS_MAX} issuers")));
+        }
+        let issuer = issuer(&fields)?;
+        if !names.insert(issuer.issuer.clone()) {
+            return Err(fields.wrong("issuer", "each issuer once"));
+        }
+        fields.end()?;
+        issuers.push(issuer);
+    }
+    Ok(issuers)
+}
+
+fn issuer(fields: &Fields<'_, '_>) -> Result<IssuerConfig, ConfigError> {
+    let name = fields.text("issuer", "the text that stands in the tokens' \"iss\"")?;
+    let issuer = name.ok_or_else(|| fields.lacking("issuer = …, as it stands in the tokens' \"iss\""))?;
+    let filled = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    let audience =
+        fields.list("audience", "a text or a list of texts, one of which stands in the tokens' \"aud\"", filled)?;
+    let audience = audience.ok_or_else(|| {
+        fields.lacking("audience = …: without one, tokens that were made for others would be taken, too")
+    })?;
+    let file = fields.path("jwks_file")?;
+    let url = fields.text("jwks_url", "an address such as https://id.example/keys")?;
+    let ca_file = fields.path("ca_file")?;
+    let form = "a network or a list of networks, such as 10.0.0.0/8, all bits after its length zero";
+    let networks = fields.list("networks", form, Network::parse)?;
+    let keys = match (file, url) {
+        (Some(_), None) if ca_file.is_some() || networks.is_some() => {
+            return Err(fields.lacking("ca_file and networks with jwks_url only"));
+        }
+        (Some(path), None) => KeyPlace::File(path),
+        (None, Some(url)) => KeyPlace::Url { url, ca_file, networks: networks.unwrap_or_default() },
+        _ => return Err(fields.lacking("jwks_file = … or jwks_url = …, one of them")),
+    };
+    let known = Algorithm::ALL.map(Algorithm::as_str).join(", ");
+    let algorithms = fields.list("algorithms", &format!("one or several of {known}"), Algorithm::named)?;
+    let lower = |text: &str| text.is_ascii().then(|| text.to_ascii_lowercase());
+    let types = fields.list("types", "a text or a list of texts, one of which stands in the tokens' \"typ\"", lower)?;
+    let path = "the name of a claim, or a list of names that lead into one";
+    let user_claim = fields.list("user_claim", path, filled)?;
+    let users = fields.map("users", "a table of the claim's values, each with a user or a list of users")?;
+    if user_claim.is_none() && users.is_empty() {
+        return Err(fields.lacking(
+            "users (a table from subjects to users) or user_claim (the claim that holds the user's name): a subject \
+             stands for nobody of itself",
+        ));
+    }
+    let roles_claim = fields.list("roles_claim", path, filled)?;
+    let roles = fields.map("roles", "a table of the claim's values, each with a role or a list of roles")?;
+    if roles_claim.is_none() != roles.is_empty() {
+        return Err(fields.lacking("both of roles_claim and roles, or none: a group names no role of itself"));
+    }
+    Ok(IssuerConfig {
+        issuer,
+        audience,
+        keys,
+        algorithms: algorithms.unwrap_or_else(|| ALGORITHMS_DEFAULT.to_vec()),
+        types: types.unwrap_or_else(|| TYPES_DEFAULT.map(str::to_owned).to_vec()),
+        leeway: fields.duration("leeway", LEEWAY_MAX)?.unwrap_or(LEEWAY_DEFAULT),
+        lifetime_max: fields.duration("lifetime_max", LIFETIME_MAX)?.unwrap_or(LIFETIME_MAX),
+        user_claim: user_claim.unwrap_or_default(),
+        users,
+        roles_claim: roles_claim.unwrap_or_default(),
+        roles,
+        databases: fields.list("databases", "a database or a list of databases", filled)?.unwrap_or_default(),
+    })
+}

@@ -1,0 +1,58 @@
+//! The directory that takes passwords: the `[ldap]` table.
+
+use super::error::ConfigError;
+use super::fields::{Fields, Value};
+use super::file::File;
+use crate::auth::{DirectoryConfig, is_filter};
+
+/// The table's name.
+pub(super) const LDAP: &str = "ldap";
+
+pub(super) fn read(file: &File<'_>, value: &Value<'_>) -> Result<DirectoryConfig, ConfigError> {
+    let fields = Fields::of(file, value, LDAP)?;
+    let form = "ldaps://host[:port], or ldap://host[:port] with starttls = true";
+    let url = fields.text("url", form)?.ok_or_else(|| fields.lacking(format!("url = …: {form}")))?;
+    let starttls = fields.boolean("starttls")?.unwrap_or(false);
+    let encrypted = match url.split_once("://") {
+        Some(("ldaps", _)) => !starttls,
+        Some(("ldap", _)) => starttls,
+        Some(_) | None => false,
+    };
+    let host = url.split_once("://").map_or("", |(_, host)| host);
+    if !encrypted || host.is_empty() || host.contains(['/', '@', '?', '#', ' ', ',']) {
+        return Err(fields.wrong("url", form));
+    }
+    let bind_dn = fields.text("bind_dn", "the name of the entry that may search")?;
+    let bind_password_file = fields.path("bind_password_file")?;
+    let service = match (bind_dn, bind_password_file) {
+        (Some(dn), Some(file)) => Some((dn, file)),
+        (None, None) => None,
+        _ => {
+            return Err(fields.lacking("both of bind_dn and bind_password_file, or none: the search is then anonymous"));
+        }
+    };
+    let base = fields.text("base", "the entry below which users are")?;
+    let base = base.ok_or_else(|| fields.lacking("base = …, the entry below which users are"))?;
+    let user_attribute = fields.list("user_attribute", "the attribute that holds the user's name", |text| {
+        let is_name = text.starts_with(|c: char| c.is_ascii_alphabetic())
+            && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+        is_name.then(|| text.to_owned())
+    })?;
+    let user_attribute = match user_attribute.unwrap_or_else(|| vec!["uid".to_owned()]).as_slice() {
+        [one] => one.clone(),
+        _ => return Err(fields.wrong("user_attribute", "one attribute, which holds the user's name")),
+    };
+    let form = "a search filter with {user} in it, such as (&(objectClass=person)(uid={user}))";
+    let filter = fields.text("filter", form)?.unwrap_or_else(|| format!("({user_attribute}={{user}})"));
+    if !is_filter(&filter) {
+        return Err(fields.wrong("filter", form));
+    }
+    let groups_attribute = fields.text("groups_attribute", "the attribute that holds the user's groups")?;
+    let roles = fields.map("roles", "a table of the attribute's values, each with a role or a list of roles")?;
+    if groups_attribute.is_none() != roles.is_empty() {
+        return Err(fields.lacking("both of groups_attribute and roles, or none: a group names no role of itself"));
+    }
+    let ca_file = fields.path("ca_file")?;
+    fields.end()?;
+    Ok(DirectoryConfig { url, ca_file, service, base, filter, user_attribute, groups_attribute, roles })
+}
