@@ -177,6 +177,9 @@ impl From<ServeError> for Failure {
     fn from(error: ServeError) -> Self {
         match error {
             ServeError::Tls(error) => error.into(),
+            error @ (ServeError::Issuer(_) | ServeError::Directory(_)) => {
+                Self::new(Exit::Usage, error.to_string(), None)
+            }
             error @ (ServeError::Listen { .. } | ServeError::Http(_)) => {
                 Self::new(Exit::Listen, error.to_string(), None)
             }
