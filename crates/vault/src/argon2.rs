@@ -3,12 +3,14 @@
 //! For logins at which the server is told the password. Each takes tens of milliseconds and 19 MiB, so whoever
 //! calls [`matches`] bounds how many run at once.
 
-use ::argon2::{Algorithm, Argon2, Params, Version};
+use std::sync::{Mutex, PoisonError};
+
+use ::argon2::{Algorithm, Argon2, Block, Params, Version};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use dataglot_model::Sensitive;
 use subtle::ConstantTimeEq;
-use zeroize::Zeroizing;
+use zeroize::{Zeroize, Zeroizing};
 
 use crate::{Entropy, VaultError, scram};
 
@@ -73,8 +75,11 @@ impl Parsed {
         let params = Params::new(self.memory_kib, self.passes, self.lanes, Some(HASH_BYTES)).ok()?;
         let prepared = scram::prepare(password);
         let mut hash = Zeroizing::new([0; HASH_BYTES]);
+        let mut memory = Memory::of(params.block_count());
         let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
-        argon2.hash_password_into(prepared.as_bytes(), &self.salt, hash.as_mut_slice()).ok()?;
+        argon2
+            .hash_password_into_with_memory(prepared.as_bytes(), &self.salt, hash.as_mut_slice(), &mut memory.0)
+            .ok()?;
         Some(hash)
     }
 
@@ -82,6 +87,39 @@ impl Parsed {
         let Parsed { memory_kib, passes, lanes, salt, hash } = self;
         let (salt, hash) = (STANDARD_NO_PAD.encode(salt), STANDARD_NO_PAD.encode(hash));
         format!("{PREFIX}v=19$m={memory_kib},t={passes},p={lanes}${salt}${hash}")
+    }
+}
+
+/// Memory of verifiers that are not worked on. An allocator that keeps what each thread has used would keep it once
+/// for each thread that ever hashed a password.
+static SPARE: Mutex<Vec<Vec<Block>>> = Mutex::new(Vec::new());
+/// How many are kept.
+const SPARE_MAX: usize = 2;
+/// The longest that is kept, in blocks of 1 KiB.
+const SPARE_BLOCKS_MAX: usize = MEMORY_KIB as usize;
+
+/// What a verifier is worked on in. Wiped and put away when it is dropped.
+struct Memory(Vec<Block>);
+
+impl Memory {
+    fn of(blocks: usize) -> Self {
+        let spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut memory = spare.unwrap_or_default();
+        memory.resize(blocks, Block::default());
+        Memory(memory)
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        self.0.iter_mut().for_each(Zeroize::zeroize);
+        if self.0.len() > SPARE_BLOCKS_MAX {
+            return;
+        }
+        let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
+        if spare.len() < SPARE_MAX {
+            spare.push(std::mem::take(&mut self.0));
+        }
     }
 }
 

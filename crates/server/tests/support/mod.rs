@@ -5,6 +5,7 @@
 pub mod client;
 pub mod encrypted;
 pub mod http;
+pub mod login;
 pub mod pki;
 pub mod served;
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use std::thread::JoinHandle;
 
 use dataglot_model::{Name, Sensitive};
-use dataglot_server::{Server, ServerConfig};
+use dataglot_server::{Method, Server, ServerConfig};
 use dataglot_session::{Engine, EngineConfig, OsEntropy, SystemClock};
 use dataglot_store::{MetaStore, open_memory};
 use dataglot_vault::{KeyRing, generate_key_text};
@@ -34,13 +34,14 @@ impl Served {
     }
 
     pub fn on(store: Arc<dyn MetaStore>, config: ServerConfig) -> Served {
+        let accept_md5 = config.authentication.hba.uses(Method::Md5);
         let server = Server::bind(config).unwrap();
         let (address, http) = (server.local_addr(), server.http_addr());
         let (stop, stopped) = oneshot::channel::<()>();
         let (tell, told) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
             let ring = KeyRing::parse(KEY.open()).unwrap();
-            let config = EngineConfig { scram_iterations: 4096, ..EngineConfig::default() };
+            let config = EngineConfig { scram_iterations: 4096, accept_md5, ..EngineConfig::default() };
             let engine = Engine::open(store, ring, config, Arc::new(SystemClock), Arc::new(OsEntropy)).unwrap();
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
             let is_new = engine.is_new().unwrap();
