@@ -85,7 +85,7 @@ impl Algorithm {
         }
     }
 
-    const fn theirs(self) -> jsonwebtoken::Algorithm {
+    pub(super) const fn theirs(self) -> jsonwebtoken::Algorithm {
         match self {
             Algorithm::Rs256 => jsonwebtoken::Algorithm::RS256,
             Algorithm::Rs384 => jsonwebtoken::Algorithm::RS384,

@@ -12,6 +12,8 @@ mod fetch;
 mod json;
 mod keys;
 mod source;
+#[cfg(test)]
+mod tests;
 mod token;
 
 use std::collections::BTreeMap;
