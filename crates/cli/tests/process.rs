@@ -8,6 +8,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::process::Command;
 use std::thread;
 
 use dataglot_golden::wire::{Client, Message, error_of, rows_of};
@@ -258,6 +259,74 @@ fn what_is_no_store_is_refused_and_left_as_it_is() {
     let said = refused(&mut dataglot(directory.path(), &["backup", "--store", "path=none.redb", "--to", "copy"]), 3);
     assert!(error_line(&said).contains("does not exist"), "{said}");
     assert!(!directory.path().join("none.redb").exists());
+}
+
+/// What psql says as `admin`: its name, or the error.
+fn log_in(server: &Server, password: &str) -> String {
+    let conninfo = format!("host=127.0.0.1 port={} user=admin dbname=default", server.address.port());
+    let output = Command::new("psql")
+        .args(["-X", "-At", "-w", "-c", "SELECT current_user", &conninfo])
+        .env("PGPASSWORD", password)
+        .env("HOME", "/nonexistent")
+        .output()
+        .expect("psql is needed by this test; ./test installs it, or says how to get it");
+    String::from_utf8([output.stdout, output.stderr].concat()).unwrap().trim().to_owned()
+}
+
+#[test]
+fn a_13_the_first_password_is_taken_once() {
+    let directory = tempdir();
+    let serve = |variables: &[(&str, &str)], arguments: &[&str]| {
+        let mut command =
+            dataglot(directory.path(), &["serve", "--listen", "127.0.0.1:0", "--store", "path=meta.redb"]);
+        command.args(arguments).args(["--log-filter", "trace"]).envs(variables.iter().copied());
+        command
+    };
+    let said = refused(&mut serve(&[], &[]), 9);
+    assert!(error_line(&said).contains("would have no password to log in with"), "{said}");
+    assert!(said.contains("help: Give one by DATAGLOT_ADMIN_PASSWORD"), "{said}");
+    // C095: an empty one is none.
+    let said = refused(&mut serve(&[("DATAGLOT_ADMIN_PASSWORD", "")], &[]), 9);
+    assert!(error_line(&said).contains("the password is empty"), "{said}");
+    fs::write(directory.path().join("p"), "CANARY-7Q\n").unwrap();
+    fs::set_permissions(directory.path().join("p"), fs::Permissions::from_mode(0o644)).unwrap();
+    let said = refused(&mut serve(&[], &["--admin-password-file", "p"]), 9);
+    assert!(said.contains("its mode is 0644") && !said.contains("CANARY-7Q"), "{said}");
+
+    let mut first = serve(&[("DATAGLOT_ADMIN_PASSWORD", "CANARY-7Q")], &[]);
+    let logged = fs::File::create(directory.path().join("log")).unwrap();
+    first.stderr(logged);
+    let server = Server::start(first);
+    assert_eq!(log_in(&server, "CANARY-7Q"), "admin");
+    assert!(log_in(&server, "other").contains("password authentication failed for user \"admin\""));
+    assert!(log_in(&server, "").contains("no password supplied"));
+    server.stop();
+    // Later it changes nothing, whatever it is.
+    let server = Server::start(serve(&[("DATAGLOT_ADMIN_PASSWORD", "other")], &[]));
+    assert_eq!(log_in(&server, "CANARY-7Q"), "admin");
+    assert!(log_in(&server, "other").contains("password authentication failed"));
+    server.stop();
+    Server::start(serve(&[], &[])).stop();
+    fs::remove_file(directory.path().join("p")).unwrap();
+    let found: Vec<u8> = contents(directory.path()).into_values().flatten().collect();
+    assert!(!found.windows(9).any(|w| w == b"CANARY-7Q"), "in the store or the log");
+}
+
+#[test]
+fn md5_warns_at_every_start() {
+    let directory = tempdir();
+    for _ in 0..2 {
+        let mut command = dataglot(
+            directory.path(),
+            &["serve", "--listen", "127.0.0.1:0", "--store", "path=meta.redb", "--auth", "md5"],
+        );
+        command.env("DATAGLOT_ADMIN_PASSWORD", "right");
+        let log = directory.path().join("log");
+        command.stderr(fs::File::create(&log).unwrap());
+        Server::start(command).stop();
+        let said = fs::read_to_string(&log).unwrap();
+        assert!(said.contains("auth \"md5\" is for a migration"), "{said}");
+    }
 }
 
 #[test]
