@@ -94,7 +94,8 @@ impl<'a> Draft<'a> {
     pub(crate) fn bring_key(&mut self, object: &ObjectRef, by: Option<&SealedBy>) -> Result<(), PlanError> {
         let Some(SealedBy { no, hash, made }) = by else { return Ok(()) };
         match made {
-            None if self.image.data_key(*no).is_some_and(|(_, found)| found == *hash) => Ok(()),
+            // Also where it was made for another part of the same statement.
+            _ if self.image.data_key(*no).is_some_and(|(_, found)| found == *hash) => Ok(()),
             Some(wrapped) if self.image.data_keys().next().is_none() => {
                 self.put(Row::DataKey(*no, wrapped.clone(), *hash));
                 Ok(())

@@ -9,6 +9,7 @@ mod mask;
 mod org;
 mod owned;
 mod rename;
+mod rewrap;
 mod rights;
 mod role;
 mod row_filter;

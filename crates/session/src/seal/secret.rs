@@ -155,10 +155,12 @@ pub(super) struct Resealed {
 
 /// Seals again what `rename` takes along.
 pub(super) fn reseal(engine: &Engine, image: &Image, rename: &Rename) -> Result<Resealed, SessionError> {
+    // One for both: where the org has no data key yet, both bring the same one.
+    let sealer = Sealer::of(engine, image).map_err(|e| SessionError::of(&e))?;
     let again = |value_version, bytes: &[u8], seen| -> Result<Sealed, vault::VaultError> {
         let value = keys::open(engine, image, &place(engine, image, &rename.from, value_version), bytes)?;
         let at = place(engine, image, &rename.to, value_version);
-        let (Envelope { bytes, hash }, by) = Sealer::of(engine, image)?.seal(&at, &value)?;
+        let (Envelope { bytes, hash }, by) = sealer.seal(&at, &value)?;
         Ok(Sealed::Envelope { bytes, hash, value_version, seen: Some(seen), by: Some(by) })
     };
     let mut resealed = Resealed::default();
