@@ -90,7 +90,10 @@ impl<'n> Nemesis<'n> {
     pub fn run(mut self, end: Instant) -> (BTreeMap<Fault, u64>, Vec<String>) {
         let mut next = Instant::now() + self.between(1_000, 4_000);
         while Instant::now() < end {
-            self.heal(Instant::now());
+            // PostgreSQL may take a while to come back, and everybody needs some time with it.
+            let now = Instant::now();
+            self.heal(now);
+            next += now.elapsed();
             if Instant::now() >= next {
                 self.break_something();
                 next = Instant::now() + self.between(1_000, 4_000);
