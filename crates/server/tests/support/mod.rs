@@ -8,6 +8,7 @@ pub mod http;
 pub mod login;
 pub mod pki;
 pub mod served;
+pub mod slapd;
 
 pub use client::Client;
 pub use served::Served;
