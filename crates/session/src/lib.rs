@@ -29,6 +29,7 @@ mod pipeline;
 mod prepared;
 mod read;
 mod read_ahead;
+pub mod resolve;
 mod response;
 mod rewrap;
 mod seal;

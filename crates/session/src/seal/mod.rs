@@ -5,7 +5,7 @@
 //! that finds the object there already, neither opens, compares nor hashes anything.
 
 mod detach;
-mod keys;
+pub(crate) mod keys;
 mod need;
 mod password;
 mod secret;
@@ -14,6 +14,7 @@ pub(crate) use detach::{Credential, attach, attach_former, detach, detach_org};
 pub(crate) use keys::{KeyCache, open_verifier};
 pub(crate) use need::{Left, Need, needs, next_batch};
 pub(crate) use password::PasswordKind;
+pub(crate) use secret::SECRET_KIND;
 
 use std::sync::Arc;
 

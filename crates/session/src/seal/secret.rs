@@ -13,7 +13,7 @@ use crate::error::SessionError;
 use crate::seal::keys::{self, Sealer};
 
 /// The kind in a ciphertext's associated data.
-const KIND: &str = "secret";
+pub(crate) const SECRET_KIND: &str = "secret";
 
 /// What the image holds of a secret's value.
 struct Present {
@@ -34,7 +34,7 @@ fn present(image: &Image, name: &Name) -> Option<Present> {
 }
 
 pub(super) fn place<'a>(engine: &Engine, image: &'a Image, name: &'a Name, value_version: u64) -> Place<'a> {
-    Place { store_id: engine.store_id(), org: image.org(), kind: KIND, name: name.as_str(), value_version }
+    Place { store_id: engine.store_id(), org: image.org(), kind: SECRET_KIND, name: name.as_str(), value_version }
 }
 
 /// Seals the value of CREATE SECRET or ALTER SECRET … AS.

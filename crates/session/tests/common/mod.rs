@@ -108,6 +108,7 @@ async fn login_with(
         client: String::new(),
         pid: 7,
         proof: None,
+        roles: Vec::new(),
     };
     Session::start(Arc::clone(engine), login).await.map(|session| Client { session })
 }
