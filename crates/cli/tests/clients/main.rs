@@ -16,6 +16,9 @@
 mod pki;
 mod place;
 mod program;
+#[path = "../../../server/tests/support/slapd.rs"]
+#[allow(dead_code, reason = "other tests use the rest of it")]
+mod slapd;
 #[path = "../support/mod.rs"]
 mod support;
 #[path = "../../../../examples/clients/tokio-postgres.rs"]
@@ -34,6 +37,7 @@ use rcgen::{KeyPair, PKCS_ED25519, PublicKeyData as _, SigningKey as _};
 use crate::pki::Pki;
 use crate::place::Place;
 use crate::program::{How, Program, clean, said};
+use crate::slapd::{Slapd, person, unit};
 
 /// A password with what clients may get wrong: blanks, quotes, letters beyond ASCII.
 const RIGHT: &str = "correct \"hörse\" battery%20staple";
@@ -161,6 +165,28 @@ fn stock_clients_log_in_by_token() {
         let why = program.log_in(&place, How::Default, Some(&other.token(program.user())), "no").unwrap_err();
         assert!(why.contains(program.refusal()), "{program:?}: {why}");
     }
+    place.stop();
+}
+
+#[test]
+fn stock_clients_log_in_by_a_directory() {
+    let password = |user: &str| format!("the directory's of {user}");
+    let pki = Pki::new();
+    let people = Program::ALL.map(|program| person("people", program.user(), &password(program.user()), ""));
+    let directory = Slapd::start(&pki, &format!("{}{}", unit("people"), people.concat()));
+    let place = Place::of(pki, "ldap", |pki| {
+        pki::write(&pki.path("service.pw"), "service-pw");
+        format!(
+            "[ldap]\nurl = \"ldaps://127.0.0.1:{}\"\nca_file = \"{}\"\nbase = \"ou=people,dc=example,dc=test\"\n\
+             bind_dn = \"cn=service,dc=example,dc=test\"\nbind_password_file = \"{}\"",
+            directory.tls_port,
+            pki.path("ca.crt").display(),
+            pki.path("service.pw").display()
+        )
+    });
+    place.users(|_| None);
+    all_log_in(&place, &[How::Default, How::Verified], |program| Some(password(program.user())));
+    none_logs_in(&place, How::Default, "wrong");
     place.stop();
 }
 
