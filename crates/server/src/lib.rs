@@ -12,6 +12,8 @@ mod cancel;
 pub mod config;
 mod connection;
 mod door;
+#[doc(hidden)]
+pub mod fuzzing;
 mod http;
 pub mod keyfile;
 mod link;
