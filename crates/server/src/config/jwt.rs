@@ -101,3 +101,68 @@ fn issuer(fields: &Fields<'_, '_>) -> Result<IssuerConfig, ConfigError> {
         databases: fields.list("databases", "a database or a list of databases", filled)?.unwrap_or_default(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{file, refused};
+    use super::*;
+
+    const LEAST: &str = "[[jwt]]\nissuer = \"https://id.test\"\naudience = \"dataglot\"\njwks_file = \"/keys.json\"\n";
+
+    #[test]
+    fn an_issuer_is_read() {
+        let text = format!(
+            "auth = \"jwt\"\n{LEAST}users = {{ \"s-1\" = \"ann\", \"s-2\" = [\"bob\", \"etl\"] }}\n\
+             [[jwt]]\nissuer = \"two\"\naudience = [\"a\", \"b\"]\njwks_url = \"https://id.test/keys\"\nca_file = \"/ca\"\n\
+             networks = \"10.0.0.0/8\"\nalgorithms = \"PS256\"\ntypes = [\"JWT\", \"\"]\nleeway = \"1min\"\n\
+             lifetime_max = \"1h\"\nuser_claim = [\"ext\", \"login\"]\nroles_claim = \"groups\"\ndatabases = \"sales\"\n\
+             [jwt.roles]\n\"g-1\" = [\"analyst\", \"reader\"]\n"
+        );
+        let config = file(&text).unwrap();
+        config.check().unwrap();
+        let [one, two] = config.issuers.as_slice() else { panic!("{:?}", config.issuers) };
+        assert_eq!((one.users.len(), one.leeway, one.lifetime_max), (2, LEEWAY_DEFAULT, LIFETIME_MAX));
+        assert_eq!(
+            (one.algorithms.as_slice(), one.types.as_slice()),
+            (&ALGORITHMS_DEFAULT[..], &["jwt", "at+jwt"].map(str::to_owned)[..])
+        );
+        assert_eq!((two.algorithms.as_slice(), two.types.join("|").as_str()), (&[Algorithm::Ps256][..], "jwt|"));
+        assert_eq!((two.leeway.as_secs(), two.lifetime_max.as_secs()), (60, 3_600));
+        assert_eq!(
+            (two.user_claim.join("/"), two.roles_claim.join("/")),
+            ("ext/login".to_owned(), "groups".to_owned())
+        );
+        assert_eq!((two.roles["g-1"].len(), two.databases.len(), two.audience.len()), (2, 1, 2));
+    }
+
+    #[test]
+    fn j3_an_issuer_without_an_audience_is_an_error() {
+        let text = LEAST.replace("audience = \"dataglot\"\n", "users = { a = \"b\" }\n");
+        refused(&text, &["takes audience = …"]);
+        for none in ["\"\"", "[]", "[\"\"]", "7", "[7]"] {
+            let wrong = LEAST.replace("\"dataglot\"", none);
+            refused(&format!("{wrong}users = {{ a = \"b\" }}\n"), &["\"audience\" takes a text"]);
+        }
+    }
+
+    #[test]
+    fn what_would_be_unsafe_is_an_error() {
+        let with = |more: &str| format!("{LEAST}users = {{ a = \"b\" }}\n{more}\n");
+        refused(LEAST, &["a subject stands for nobody of itself"]);
+        refused(&with("leeway = \"61s\""), &["\"leeway\" takes a length of time up to 1min"]);
+        refused(&with("lifetime_max = \"24h1s\""), &["\"lifetime_max\" takes"]);
+        for wrong in ["\"none\"", "\"HS256\"", "\"rs256\"", "[]", "[\"ES256\", \"HS512\"]"] {
+            refused(&with(&format!("algorithms = {wrong}")), &["\"algorithms\" takes one or several of RS256"]);
+        }
+        refused(&with("roles_claim = \"groups\""), &["both of roles_claim and roles"]);
+        refused(&with("roles = { a = \"b\" }"), &["both of roles_claim and roles"]);
+        refused(&with("jwks_url = \"https://id.test\""), &["one of them"]);
+        refused(&with("ca_file = \"/CANARY-7Q\""), &["with jwks_url only"]);
+        refused(&with("audiance = \"CANARY-7Q\""), &["no setting \"jwt.audiance\"", "Did you mean \"audience\"?"]);
+        refused(&format!("{}{}", with(""), with("")), &["\"issuer\" takes each issuer once"]);
+        refused("[jwt]\nissuer = \"x\"\n", &["[[jwt]], once for each issuer"]);
+        refused("jwt = 1\n", &["\"jwt\" takes a table"]);
+        let none = file("auth = \"jwt\"\n").unwrap().check().unwrap_err();
+        assert_eq!(none.to_string(), "method \"jwt\" needs [[jwt]] in the configuration file");
+    }
+}

@@ -56,3 +56,43 @@ pub(super) fn read(file: &File<'_>, value: &Value<'_>) -> Result<DirectoryConfig
     fields.end()?;
     Ok(DirectoryConfig { url, ca_file, service, base, filter, user_attribute, groups_attribute, roles })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{file, refused};
+
+    const LEAST: &str = "[ldap]\nurl = \"ldaps://ldap.test\"\nbase = \"dc=test\"\n";
+
+    #[test]
+    fn a_directory_is_read() {
+        let config = file(&format!("auth = \"ldap\"\n{LEAST}")).unwrap();
+        config.check().unwrap();
+        let least = config.directory.unwrap();
+        assert_eq!((least.filter.as_str(), least.service, least.groups_attribute), ("(uid={user})", None, None));
+        let text = "[ldap]\nurl = \"ldap://ldap.test:3389\"\nstarttls = true\nbase = \"dc=test\"\nca_file = \"/ca\"\n\
+                    bind_dn = \"cn=service\"\nbind_password_file = \"/pw\"\nuser_attribute = \"sAMAccountName\"\n\
+                    filter = \"(&(objectClass=user)(sAMAccountName={user}))\"\ngroups_attribute = \"memberOf\"\n\
+                    [ldap.roles]\n\"cn=analysts,dc=test\" = \"analyst\"\n";
+        let full = file(text).unwrap().directory.unwrap();
+        assert_eq!((full.user_attribute.as_str(), full.roles.len()), ("sAMAccountName", 1));
+        assert!(full.service.is_some() && full.ca_file.is_some());
+    }
+
+    #[test]
+    fn what_would_be_unsafe_is_an_error() {
+        for url in ["ldap://h", "ldapi://h", "http://h", "ldaps://", "h", "ldaps://u@h", "ldaps://h/x", "ldaps://h,i"] {
+            refused(&LEAST.replace("ldaps://ldap.test", url), &["\"url\" takes ldaps://host"]);
+        }
+        refused(&format!("{LEAST}starttls = true\n"), &["\"url\" takes"]);
+        for filter in ["(uid=ann)", "uid={user", "((uid={user})", "{user}(", ""] {
+            refused(&format!("{LEAST}filter = \"{filter}\"\n"), &["\"filter\" takes a search filter"]);
+        }
+        refused(&format!("{LEAST}bind_dn = \"cn=x\"\n"), &["both of bind_dn and bind_password_file"]);
+        refused(&format!("{LEAST}bind_password = \"CANARY-7Q\"\n"), &["no setting \"ldap.bind_password\""]);
+        refused(&format!("{LEAST}groups_attribute = \"memberOf\"\n"), &["both of groups_attribute and roles"]);
+        refused(&format!("{LEAST}user_attribute = \"a=b\"\n"), &["\"user_attribute\" takes"]);
+        refused("[ldap]\nurl = \"ldaps://h\"\n", &["base = …"]);
+        let none = file("auth = \"ldap\"\n").unwrap().check().unwrap_err();
+        assert_eq!(none.to_string(), "method \"ldap\" needs [ldap] in the configuration file");
+    }
+}

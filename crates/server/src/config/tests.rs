@@ -27,8 +27,13 @@ fn rendered(error: &ConfigError) -> String {
     out
 }
 
+/// Loads from the text of a file.
+pub(super) fn file(text: &str) -> Result<Config, ConfigError> {
+    load(&[], &[], Some(text))
+}
+
 #[track_caller]
-fn refused(file: &str, expected: &[&str]) {
+pub(super) fn refused(file: &str, expected: &[&str]) {
     let text = rendered(&load(&[], &[], Some(file)).unwrap_err());
     for part in expected {
         assert!(text.contains(part), "{part:?} is not in\n{text}");
