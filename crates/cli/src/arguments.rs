@@ -14,7 +14,8 @@ const EXIT_CODES: &str = "Exit codes:
   6  the schema of the store: migrations are pending, or it differs from what they make
   7  nothing was copied: the target is as it was, or empty
   8  the copy failed, and what was written to the target is still there
-  9  the store is new, and its first superuser has no password, or none that can be used";
+  9  the store is new, and its first superuser has no password, or none that can be used
+  10 some secrets could not be resolved";
 
 /// The SQL control plane of a federated query engine.
 #[derive(Debug, Parser)]
@@ -53,6 +54,11 @@ pub(crate) enum Command {
     /// somebody has decided that the history that is there now holds.
     #[command(after_help = EXIT_CODES)]
     AcceptHistory(AcceptHistoryArguments),
+    /// Print the catalogs of a database as executors are given them: credentials are references
+    ///
+    /// With --resolve the values are put in their place, into a file of mode 0600.
+    #[command(after_help = EXIT_CODES)]
+    ResolveCatalogs(ResolveCatalogsArguments),
     /// Print the version
     Version,
 }
@@ -142,6 +148,32 @@ pub(crate) struct AcceptHistoryArguments {
     /// Do it without asking
     #[arg(long)]
     pub(crate) yes: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ResolveCatalogsArguments {
+    /// The store: path=FILE that no server has open, or dsn=CONNINFO; else DATAGLOT_STORE, else the configuration
+    /// file
+    #[arg(long, value_name = "STORE")]
+    pub(crate) store: Option<String>,
+    /// Configuration file (TOML); also DATAGLOT_CONFIG
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<String>,
+    /// The database (org)
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    pub(crate) org: String,
+    /// Put the values of secrets in the place of references; needs --out
+    #[arg(long)]
+    pub(crate) resolve: bool,
+    /// Where the document goes, mode 0600; `-` is standard output
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<String>,
+    /// The file with the secret keys, mode 0600 or 0400; else DATAGLOT_SECRET_KEY, else the configuration file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) secret_key_file: Option<String>,
+    /// Print values to standard output, as --resolve --out - asks
+    #[arg(long)]
+    pub(crate) yes_print_secrets: bool,
 }
 
 /// A flag for every setting that may have one. Values are read by `server::config`, all in one way.

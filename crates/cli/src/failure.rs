@@ -9,6 +9,7 @@ use dataglot_server::config::ConfigError;
 use dataglot_server::keyfile::KeyFileError;
 use dataglot_server::{ServeError, TlsError};
 use dataglot_session::OpenError;
+use dataglot_session::resolve::ResolveError;
 use dataglot_store::StoreError;
 use dataglot_store::copy::CopyError;
 use dataglot_vault::VaultError;
@@ -35,6 +36,8 @@ pub(crate) enum Exit {
     BadCopy = 8,
     /// A new store, and no password for its superuser.
     NoAdmin = 9,
+    /// Some secrets could not be resolved.
+    Unresolved = 10,
 }
 
 impl From<Exit> for ExitCode {
@@ -157,6 +160,20 @@ impl From<VaultError> for Failure {
     }
 }
 
+impl From<ResolveError> for Failure {
+    fn from(error: ResolveError) -> Self {
+        match error {
+            ResolveError::Store(error) => error.into(),
+            error @ ResolveError::NoOrg { .. } => Self::problem(Exit::Usage, &error),
+            error @ (ResolveError::NoSecret { .. }
+            | ResolveError::Gone { .. }
+            | ResolveError::Sealed { .. }
+            | ResolveError::Variable { .. }
+            | ResolveError::File { .. }) => Self::problem(Exit::Unresolved, &error),
+        }
+    }
+}
+
 impl From<OpenError> for Failure {
     fn from(error: OpenError) -> Self {
         match error {
@@ -200,9 +217,9 @@ mod tests {
     #[test]
     fn exit_codes_do_not_move() {
         let first = [Exit::Internal, Exit::Usage, Exit::Store, Exit::Key, Exit::Listen];
-        let later = [Exit::Schema, Exit::NotCopied, Exit::BadCopy, Exit::NoAdmin];
+        let later = [Exit::Schema, Exit::NotCopied, Exit::BadCopy, Exit::NoAdmin, Exit::Unresolved];
         let codes: Vec<u8> = first.into_iter().chain(later).map(|e| e as u8).collect();
-        assert_eq!(codes, [1, 2, 3, 4, 5, 6, 7, 8, 9]);
+        assert_eq!(codes, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
     }
 
     #[test]

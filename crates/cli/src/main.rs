@@ -3,6 +3,7 @@
 mod arguments;
 mod command;
 mod failure;
+mod key;
 mod logging;
 mod output;
 mod serving;
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
         Command::Migrate(migrate) => command::migrate::run(&migrate),
         Command::Copy(copy) => command::copy::run(&copy),
         Command::AcceptHistory(accept) => command::accept_history::run(&accept),
+        Command::ResolveCatalogs(resolve) => command::resolve_catalogs::run(&resolve),
         Command::Version => command::version::run(),
     };
     match done {

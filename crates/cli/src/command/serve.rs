@@ -1,14 +1,13 @@
 //! `dataglot serve`
 
-use dataglot_server::config::{Config, Environment, KeySource, Setting};
-use dataglot_server::{Method, keyfile};
-use dataglot_vault::KeyRing;
+use dataglot_server::Method;
+use dataglot_server::config::{Config, Environment};
 
 use crate::arguments::SettingArguments;
 use crate::failure::Failure;
 use crate::serving::Started;
 use crate::store::{self, SHOWS_PASSWORD};
-use crate::{logging, output, serving};
+use crate::{key, logging, output, serving};
 
 pub(crate) fn run(settings: &SettingArguments) -> Result<(), Failure> {
     let config = Config::load(&settings.flags(), &Environment::read())?;
@@ -21,13 +20,7 @@ pub(crate) fn run(settings: &SettingArguments) -> Result<(), Failure> {
     if config.shows_password() {
         tracing::warn!("{SHOWS_PASSWORD}");
     }
-    let ring = match &config.secret_key {
-        KeySource::None => KeyRing::none(),
-        KeySource::Text(text) => {
-            KeyRing::parse(text.open()).map_err(|error| Failure::of_variable(&Setting::SecretKey.variable(), &error))?
-        }
-        KeySource::File(file) => keyfile::read(file)?,
-    };
+    let ring = key::ring(&config)?;
     let keyless = ring.is_empty();
     serving::run(&config, location, ring, |started| {
         if keyless {
