@@ -10,7 +10,7 @@
 //! changes, and the others are compared before it.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -94,9 +94,10 @@ impl<C: Compiler> Committer<C> {
 
     /// Plans and commits `jobs`, as often as it takes, and answers each of them.
     fn group(&mut self, mut jobs: Vec<Job<C>>) {
+        let mut asked = BTreeSet::new();
         for attempt in 0..ATTEMPTS_MAX {
             let Plan { build, planned, consulted } = self.plan(jobs);
-            let fate = match self.confirm(&build, consulted) {
+            let fate = match self.confirm(&build, consulted, &mut asked) {
                 Ok(true) if build.is_empty() => Fate::Durable,
                 Ok(true) => self.commit(&build, planned.len()),
                 Ok(false) => Fate::Conflict,
@@ -163,20 +164,23 @@ impl<C: Compiler> Committer<C> {
         Plan { build, planned, consulted: consulted.into_inner() }
     }
 
-    /// Whether the images that the group looked at, and does not change, are as new as the store. Those
-    /// that are not are brought up to it.
+    /// Whether the images that the group looked at, and does not change, are as new as the store was at some
+    /// time since the jobs came. Those that are not are brought up to it. Each is asked for once: what others
+    /// write later is no reason to plan again, and on a busy store there would be no end to it.
     fn confirm(
         &mut self,
         build: &Build<C::State>,
         consulted: BTreeMap<OrgName, Option<HeadRecord>>,
+        asked: &mut BTreeSet<OrgName>,
     ) -> Result<bool, StoreError> {
         if !self.follower.contact.is_shared() {
             return Ok(true);
         }
         let mut is_newest = true;
         for (org, head) in consulted {
-            if build.state(&org).is_none() {
+            if build.state(&org).is_none() && !asked.contains(&org) {
                 is_newest &= self.follower.confirm(&org, head)?;
+                asked.insert(org);
             }
         }
         Ok(is_newest)
@@ -344,7 +348,7 @@ impl<C: Compiler> Committer<C> {
 
     /// Takes over what other writers have made of the group's orgs.
     fn catch_up(&mut self, build: &Build<C::State>, attempt: u32) -> Result<(), StoreError> {
-        if attempt > 0 {
+        if attempt > 0 && !build.is_empty() {
             // Two writers that collide again and again must get out of step; ids are random enough. The wait
             // comes first: what is planned on should be as new as can be.
             let salt = build.probe().map_or(0, |(_, TransactionId(id), _)| id % 8);

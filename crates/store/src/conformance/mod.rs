@@ -103,6 +103,7 @@ macro_rules! conformance_tests {
         );
         $crate::conformance_tests!(@cases $make, shared:
             c105_a_refusal_is_decided_on_the_store
+            c105_a_refusal_comes_however_much_others_write
             c105_an_org_of_another_writer_is_known_at_once
             h01_what_another_writer_does_is_seen
             a_version_from_elsewhere_is_waited_for

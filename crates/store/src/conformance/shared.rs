@@ -1,6 +1,7 @@
 //! Cases on several hubs over one store, as several processes have it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use dataglot_model::{Mutation, OrgName};
@@ -87,6 +88,21 @@ pub fn c105_a_refusal_is_decided_on_the_store(rig: &dyn Rig) {
     let why = refused(&one, 400_000, || Request::Create(role("a")));
     assert_eq!(why, SubmitError::Refused(Refusal::Exists));
     assert!(has(&one, &default(), "a"), "and has learnt it by that");
+}
+
+pub fn c105_a_refusal_comes_however_much_others_write(rig: &dyn Rig) {
+    let (store, one) = shared(rig);
+    until_done(&one, &default(), 1, || Request::CreateIfNotExists(role("a")));
+    let (_, two) = second(&store);
+    let ids = AtomicU64::new(10);
+    store.set_rival(move || {
+        let id = |n| u128::from(n) * 100_000;
+        let delete = || Request::Write(vec![Mutation::Delete(role("b").key())]);
+        until_done(&two, &default(), id(ids.fetch_add(1, Ordering::Relaxed)), || Request::CreateIfNotExists(role("b")));
+        until_done(&two, &default(), id(ids.fetch_add(1, Ordering::Relaxed)), delete);
+    });
+    let why = refused(&one, 200_000, || Request::Create(role("a")));
+    assert_eq!(why, SubmitError::Refused(Refusal::Exists));
 }
 
 pub fn c105_an_org_of_another_writer_is_known_at_once(rig: &dyn Rig) {

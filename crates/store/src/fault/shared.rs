@@ -14,7 +14,11 @@ use crate::{CommitError, DeltaSink, Group, ImageSink, MetaStore, StoreError, Sto
 pub struct SharedStore {
     server: Arc<Server>,
     watcher: Mutex<Option<Arc<dyn Watcher>>>,
+    rival: Mutex<Option<Rival>>,
 }
+
+/// Another writer, who is faster.
+type Rival = Arc<dyn Fn() + Send + Sync>;
 
 /// What all handles share.
 struct Server {
@@ -31,12 +35,16 @@ impl SharedStore {
     /// Shares `store`.
     pub fn new(store: Arc<dyn MetaStore>) -> Arc<Self> {
         let content = Mutex::new(Content { store, halted: BTreeMap::new(), down: false });
-        Arc::new(SharedStore { server: Arc::new(Server { content }), watcher: Mutex::default() })
+        Arc::new(SharedStore {
+            server: Arc::new(Server { content }),
+            watcher: Mutex::default(),
+            rival: Mutex::default(),
+        })
     }
 
     /// The same store, as another process has it.
     pub fn handle(&self) -> Arc<Self> {
-        Arc::new(SharedStore { server: Arc::clone(&self.server), watcher: Mutex::default() })
+        Arc::new(SharedStore { server: Arc::clone(&self.server), watcher: Mutex::default(), rival: Mutex::default() })
     }
 
     /// Puts it out of reach, for every handle, or back.
@@ -47,6 +55,11 @@ impl SharedStore {
     /// Puts another store in its place, as a failover does.
     pub fn replace(&self, store: Arc<dyn MetaStore>) {
         self.content().store = store;
+    }
+
+    /// Has `write` called each time before this handle reads a head.
+    pub fn set_rival(&self, write: impl Fn() + Send + Sync + 'static) {
+        *self.rival.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(write));
     }
 
     /// Tells the watcher of this handle what the store has, or that it is out of reach.
@@ -85,6 +98,10 @@ impl MetaStore for SharedStore {
     }
 
     fn head(&self, org: &OrgName) -> Result<Option<HeadRecord>, StoreError> {
+        let rival = self.rival.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(write) = rival {
+            write();
+        }
         self.store()?.head(org)
     }
 
