@@ -9,6 +9,8 @@
 use std::cell::Cell;
 
 use dataglot_model::{HeadRecord, OrgName, Seq};
+use futures_util::future::{try_join, try_join_all};
+use tokio_postgres::Statement;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 
@@ -238,30 +240,26 @@ fn write_in_steps(connection: &mut Connection, group: &Group<'_>) -> Result<(), 
     let mut orgs: Vec<_> = group.orgs.iter().collect();
     // Everybody locks in the same order.
     orgs.sort_by_key(|org| org.org);
-    for (at, org) in orgs.iter().enumerate() {
-        let moved = connection.run(async |session| {
-            if at == 0 {
-                session.client.batch_execute("BEGIN").await?;
-            }
-            move_head(session, org).await
-        });
-        if !moved.map_err(GivenUp::before_the_end)? {
-            return Err(conflict(connection, org.org));
-        }
+    let moved = connection.run(async |session| {
+        let begin = async { Ok::<_, Failure>(session.client.batch_execute("BEGIN").await?) };
+        let moves = try_join_all(orgs.iter().map(|org| move_head(session, org)));
+        Ok(try_join(begin, moves).await?.1)
+    });
+    let moved = moved.map_err(GivenUp::before_the_end)?;
+    if let Some((org, _)) = orgs.iter().zip(moved).find(|(_, moved)| !moved) {
+        return Err(conflict(connection, org.org));
     }
     for org in &orgs {
         write_rows(connection, org).map_err(GivenUp::before_the_end)?;
     }
-    let told = connection.run(async |session| {
-        for org in &orgs {
-            let (channel, payload) = (CHANNEL, payload(org));
-            let parameters: [(&(dyn ToSql + Sync), Type); 2] = [(&channel, Type::TEXT), (&payload, Type::TEXT)];
-            session.client.execute_typed("SELECT pg_notify($1, $2)", &parameters).await?;
-        }
+    let committed = connection.run(async |session| {
+        let (channel, payloads) = (CHANNEL, orgs.iter().map(|org| payload(org)).collect::<Vec<_>>());
+        let parameters: [(&(dyn ToSql + Sync), Type); 2] = [(&channel, Type::TEXT), (&payloads, Type::TEXT_ARRAY)];
+        let tell = session.client.execute_typed("SELECT pg_notify($1, p) FROM unnest($2) AS u (p)", &parameters);
+        try_join(tell, session.client.batch_execute("COMMIT")).await?;
         Ok(())
     });
-    told.map_err(GivenUp::before_the_end)?;
-    connection.run(async |s| Ok(s.client.batch_execute("COMMIT").await?)).map_err(GivenUp::at_the_end)
+    committed.map_err(GivenUp::at_the_end)
 }
 
 /// Moves the org's head, or takes it away where its history goes. False: it is not at its base.
@@ -337,27 +335,33 @@ async fn erase(session: &Session, org: &OrgGroup<'_>) -> Result<(), Failure> {
 
 /// Writes some rows of an org.
 async fn write_chunk(session: &Session, org: &OrgName, chunk: &Chunk) -> Result<(), Failure> {
-    let name = org.as_str();
-    for rows in &chunk.parameters()? {
+    let org = org.as_str();
+    let tables = chunk.parameters()?;
+    let mut statements: Vec<(Statement, Vec<&(dyn ToSql + Sync)>)> = Vec::new();
+    for rows in &tables {
         let table = rows.table;
-        let first: &(dyn ToSql + Sync) = &name;
+        let first = || std::iter::once(Type::TEXT);
         if !rows.gone.is_empty() {
-            let types: Vec<_> = std::iter::once(Type::TEXT).chain(key_types(table)).collect();
+            let types: Vec<_> = first().chain(key_types(table)).collect();
             let sql = || delete_sql(table, Head::Parameter, 2);
-            let statement = session.prepare(Prepared::Delete(table), &types, sql).await?;
-            let mut parameters = vec![first];
+            let mut parameters: Vec<&(dyn ToSql + Sync)> = vec![&org];
             rows.gone.append(key_columns(table), &mut parameters);
-            session.client.execute(&statement, &parameters).await?;
+            statements.push((session.prepare(Prepared::Delete(table), &types, sql).await?, parameters));
         }
         if !rows.put.is_empty() {
-            let types: Vec<_> = std::iter::once(Type::TEXT).chain(put_types(table)).collect();
+            let types: Vec<_> = first().chain(put_types(table)).collect();
             let sql = || put_sql(table, Head::Parameter, 2);
-            let statement = session.prepare(Prepared::Put(table), &types, sql).await?;
-            let mut parameters = vec![first];
+            let mut parameters: Vec<&(dyn ToSql + Sync)> = vec![&org];
             rows.put.append(table, &mut parameters);
-            session.client.execute(&statement, &parameters).await?;
+            statements.push((session.prepare(Prepared::Put(table), &types, sql).await?, parameters));
         }
-        session.heard();
     }
+    session.heard();
+    let executed = statements.iter().map(|(statement, parameters)| async move {
+        session.client.execute(statement, parameters).await?;
+        session.heard();
+        Ok::<_, Failure>(())
+    });
+    try_join_all(executed).await?;
     Ok(())
 }

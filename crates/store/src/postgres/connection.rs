@@ -222,13 +222,17 @@ pub(super) fn runtime() -> Result<Runtime, StoreError> {
 }
 
 /// Connects, and sets up the session.
-pub(super) async fn open_session(settings: &Settings, purpose: &'static str) -> Result<(Session, Driver), Failure> {
+/// `patience`: how long nothing may be heard from the server.
+pub(super) async fn open_session(
+    settings: &Settings,
+    purpose: &'static str,
+    patience: Duration,
+) -> Result<(Session, Driver), Failure> {
     let link = connect(&settings.dsn, purpose).await;
     let Link { client, messages, .. } = link.map_err(|error| {
         tracing::debug!(purpose, %error, "meta store: cannot connect");
         Failure::Store(StoreError::Unavailable { reason: error.to_string().into() })
     })?;
-    let patience = settings.statement_timeout + GRACE;
     let deadline = Cell::new(Instant::now() + patience);
     let session = Session { client, statements: RefCell::default(), deadline, patience };
     let mut driver = Driver { messages: Some(messages), notifications: Vec::new() };
@@ -340,7 +344,7 @@ impl Connection {
     /// Connects.
     pub(super) fn open(settings: &Settings, purpose: &'static str) -> Result<Self, Failure> {
         let runtime = runtime()?;
-        let opened = runtime.block_on(open_session(settings, purpose));
+        let opened = runtime.block_on(open_session(settings, purpose, settings.statement_timeout + GRACE));
         match opened {
             Ok((session, driver)) => Ok(Connection { runtime: Some(runtime), session, driver }),
             Err(failure) => {

@@ -26,6 +26,8 @@ use crate::{StoreError, Watcher};
 const WAIT_MIN: Duration = Duration::from_millis(20);
 /// The longest wait.
 const WAIT_MAX: Duration = Duration::from_secs(1);
+/// How long to wait for an answer at least.
+const PATIENCE_MIN: Duration = Duration::from_secs(2);
 
 /// The thread that follows. It ends soon after this is dropped.
 pub(super) struct Follower {
@@ -49,6 +51,7 @@ impl Follower {
                 })
                 .await;
             });
+            reach.set_followed(false);
             runtime.shutdown_background();
         };
         let thread = std::thread::Builder::new().name("store-follower".to_owned()).spawn(follow);
@@ -59,6 +62,7 @@ impl Follower {
 
 async fn follow(reach: &Reach, watcher: &dyn Watcher) {
     let mut wait = WAIT_MIN;
+    reach.set_followed(true);
     loop {
         let Err(failure) = listen(reach, watcher, &mut wait).await;
         watcher.lost(&failure.into_unavailable("follow"));
@@ -84,13 +88,16 @@ async fn listen(
     watcher: &dyn Watcher,
     wait: &mut Duration,
 ) -> Result<std::convert::Infallible, Failure> {
-    let opened = open_session(&reach.settings, "listener").await;
+    // A server that does not answer this is as good as none.
+    let patience = reach.poll_interval * 3 + PATIENCE_MIN;
+    let opened = open_session(&reach.settings, "listener", patience).await;
     let (session, mut driver) = reach.note(opened).map_err(Failure::Store)?;
     driver.drive(&session, async { reach.check(&session).await }).await?;
     driver.drive(&session, async { Ok(session.client.batch_execute(&format!("LISTEN {CHANNEL}")).await?) }).await?;
     loop {
         let at = Instant::now();
         look(&session, &mut driver, watcher, at).await?;
+        reach.is_up();
         *wait = WAIT_MIN;
         while hear(&mut driver, at + reach.poll_interval).await? {
             coalesce(&mut driver.notifications).into_iter().for_each(|(org, seq)| watcher.hint(org, seq));
@@ -109,6 +116,10 @@ async fn look(session: &Session, driver: &mut Driver, watcher: &dyn Watcher, at:
 /// Waits for notifications. False: it is time to look.
 async fn hear(driver: &mut Driver, until: Instant) -> Result<bool, Failure> {
     let mut alarm = pin!(sleep_until(until.into()));
+    if Instant::now() >= until {
+        // However much there is to hear.
+        return Ok(false);
+    }
     poll_fn(|cx| {
         driver.poll(cx);
         if !driver.notifications.is_empty() {

@@ -1,12 +1,17 @@
 //! Whether the server can be reached, and as whose store. What one connection finds out spares the
 //! others: while the server is known to be down, nobody waits for it.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::PostgresError;
 use super::connection::{Connection, Failure, Session, Settings};
 use crate::StoreError;
+
+/// How long the word of a thread that follows the server is taken for it: longer than any of its tries to
+/// connect, so that nobody tries beside it.
+const FOLLOWED: Duration = Duration::from_secs(30);
 
 /// How to open connections, and how the last try went.
 pub(super) struct Reach {
@@ -15,6 +20,8 @@ pub(super) struct Reach {
     pub(super) store_id: [u8; 16],
     pub(super) poll_interval: Duration,
     down: Mutex<Option<Down>>,
+    /// A thread tries again and again while the server is down.
+    followed: AtomicBool,
 }
 
 /// The server could not be reached.
@@ -26,16 +33,22 @@ struct Down {
 impl Reach {
     pub(super) fn new(settings: Settings, store_id: [u8; 16], poll_interval: Duration) -> Self {
         let location = settings.dsn.location();
-        Reach { settings, location, store_id, poll_interval, down: Mutex::new(None) }
+        Reach { settings, location, store_id, poll_interval, down: Mutex::new(None), followed: AtomicBool::new(false) }
     }
 
     /// Opens a connection, unless the server has been seen down just now.
     pub(super) fn open(&self, purpose: &'static str) -> Result<Connection, StoreError> {
+        let trusted = if self.followed.load(Ordering::Acquire) { FOLLOWED } else { self.poll_interval };
         if let Some(down) = &*self.down()
-            && down.since.elapsed() < self.poll_interval
+            && down.since.elapsed() < trusted
         {
             return Err(down.error.clone());
         }
+        self.try_to_open(purpose)
+    }
+
+    /// Opens a connection, whatever is known of the server.
+    pub(super) fn try_to_open(&self, purpose: &'static str) -> Result<Connection, StoreError> {
         let opened = Connection::open(&self.settings, purpose).and_then(|mut connection| {
             connection.run(async |session| self.check(session).await)?;
             Ok(connection)
@@ -66,6 +79,16 @@ impl Reach {
                 Err(error)
             }
         }
+    }
+
+    /// Whether there is somebody who notices when the server is back.
+    pub(super) fn set_followed(&self, followed: bool) {
+        self.followed.store(followed, Ordering::Release);
+    }
+
+    /// The server has answered.
+    pub(super) fn is_up(&self) {
+        *self.down() = None;
     }
 
     fn down(&self) -> MutexGuard<'_, Option<Down>> {

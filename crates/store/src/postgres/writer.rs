@@ -22,6 +22,8 @@ pub(super) struct Writer {
     lock: i64,
     /// A commit was sent, and what became of it is not known yet.
     in_doubt: bool,
+    /// Nobody has tried to find that out.
+    fresh: bool,
 }
 
 impl Writer {
@@ -31,7 +33,7 @@ impl Writer {
             tracing::error!(%error, "no random number for a lock");
             StoreError::Internal
         })?;
-        Ok(Writer { connection: None, lock: i64::from_ne_bytes(lock), in_doubt: false })
+        Ok(Writer { connection: None, lock: i64::from_ne_bytes(lock), in_doubt: false, fresh: false })
     }
 
     /// The connection, opened if there is none, or if the server has hung up. It is given back with
@@ -42,7 +44,9 @@ impl Writer {
         {
             return Ok(connection);
         }
-        let mut connection = reach.open("writer")?;
+        // The first try after a lost answer is worth a wait: it tells a client what became of his transaction.
+        let opened = if std::mem::take(&mut self.fresh) { reach.try_to_open("writer") } else { reach.open("writer") };
+        let mut connection = opened?;
         connection.run(async |session| fence(session, self.lock).await).map_err(|f| f.into_store_error("write"))?;
         Ok(connection)
     }
@@ -54,6 +58,7 @@ impl Writer {
     /// The answer to a commit was lost with its connection.
     pub(super) fn lost(&mut self) {
         self.in_doubt = true;
+        self.fresh = true;
     }
 
     /// Whether the fate of a commit of this handle is open: it may yet be done, or be done here and not on

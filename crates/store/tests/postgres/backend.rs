@@ -204,10 +204,12 @@ fn c107_a_listener_that_was_cut_misses_nothing() {
     assert_eq!(one.state(&default()).unwrap(), two.state(&default()).unwrap());
 }
 
+type Heads = Vec<(OrgName, Option<HeadRecord>)>;
+
 /// Remembers what it was told.
 #[derive(Default)]
 struct Notes {
-    seen: Mutex<Option<(Instant, Vec<(OrgName, Option<HeadRecord>)>)>>,
+    seen: Mutex<Option<Heads>>,
     hints: Mutex<Vec<(OrgName, Seq)>>,
     lost: Mutex<usize>,
 }
@@ -217,8 +219,8 @@ impl Watcher for Notes {
         vec![default(), OrgName::new("nobody").unwrap()]
     }
 
-    fn seen(&self, at: Instant, heads: Vec<(OrgName, Option<HeadRecord>)>) {
-        *self.seen.lock().unwrap() = Some((at, heads));
+    fn seen(&self, _: Instant, heads: Heads) {
+        *self.seen.lock().unwrap() = Some(heads);
     }
 
     fn hint(&self, org: OrgName, seq: Seq) {
@@ -234,7 +236,7 @@ impl Notes {
     /// The number that was seen last.
     fn seq(&self) -> Option<u64> {
         let seen = self.seen.lock().unwrap();
-        let (_, heads) = seen.as_ref()?;
+        let heads = seen.as_ref()?;
         assert_eq!(heads.iter().map(|(org, _)| org.as_str()).collect::<Vec<_>>(), ["default", "nobody"]);
         assert_eq!(heads[1].1, None);
         heads[0].1.map(|head| head.seq.0)
@@ -382,8 +384,9 @@ fn an_org_goes_with_all_its_rows() {
     let tables = Table::ALL.iter().filter(|t| **t != Table::Meta).map(|t| t.as_str()).chain(["heads"]);
     let counts: Vec<_> = tables.map(|t| format!("(SELECT count(*) FROM dataglot.{t} WHERE org = 'acme')")).collect();
     let of_acme = &format!("SELECT {}", counts.join(" + "));
+    let samples: BTreeSet<_> = rows().iter().map(Row::key).collect();
     // Every sample, the first role, two transactions, the head.
-    assert_eq!(database.query_one(of_acme), (rows().len() + 4).to_string());
+    assert_eq!(database.query_one(of_acme), (samples.len() + 4).to_string());
     run(4, &default(), Request::DropOrg(acme.clone()));
     assert_eq!(database.query_one(of_acme), "0");
     assert_eq!(run(5, &default(), Request::CreateOrg(acme.clone(), 8)), Seq(4));
@@ -400,10 +403,10 @@ fn what_people_search_for_is_what_the_records_say() {
     let sample = || rows().into_iter().map(Mutation::Put).collect();
     for id in [2, 3] {
         submit(&hub, &default(), id, Request::Write(sample())).wait().ok().unwrap();
-        let of_objects = "SELECT count(*) FILTER (WHERE id IS NOT NULL) || ' ' || count(owner) || ' ' || count(*) FILTER
-            (WHERE id IS DISTINCT FROM (body ->> 'id')::bigint OR owner IS DISTINCT FROM body ->> 'owner')
+        let of_objects = "SELECT count(*) = count(id) AND count(owner) > 0 AND NOT bool_or
+            (id IS DISTINCT FROM (body ->> 'id')::bigint OR owner IS DISTINCT FROM body ->> 'owner')
             FROM dataglot.objects";
-        assert_eq!(database.query_one(of_objects), "11 1 0");
+        assert_eq!(database.query_one(of_objects), "t");
     }
     let of_changes = "SELECT count(at) || ' ' || count(actor) || ' ' || count(*) FILTER
         (WHERE at <> (body ->> 'at')::bigint OR actor <> body ->> 'by' OR transaction_id <> body ->> 'id')
@@ -432,6 +435,26 @@ fn m7_a_server_that_dies_is_survived() {
     until("writes go on", || create(&hub, 4, "c").is_ok());
     assert!(has(&hub, "a") && !has(&hub, "b") && has(&hub, "c"));
     assert_eq!(committed(&database), "3");
+}
+
+/// The same where it is the way to the server that is gone: the listener finds the way back, and the others
+/// by it.
+#[test]
+fn m7_a_network_that_is_cut_is_survived() {
+    let database = Cluster::shared().database();
+    let proxy = Proxy::start(Cluster::shared().port());
+    let hub = hub(open_postgres(through(&proxy, &database)).unwrap());
+    for round in 0..3u128 {
+        proxy.set_down(true);
+        until("it is noticed", || matches!(hub.freshness(), Freshness::Stale { .. }));
+        let down = create(&hub, 10 * round, "never");
+        assert!(matches!(down, Err(SubmitError::Failed(StoreError::Unavailable { .. }))), "{down:?}");
+        assert!(matches!(hub.store().head(&default()), Err(StoreError::Unavailable { .. })));
+        proxy.set_down(false);
+        until("it is back", || hub.freshness() == Freshness::Current);
+        create(&hub, 10 * round + 1, &format!("r{round}")).unwrap();
+    }
+    assert_eq!(hub.state(&default()).unwrap().unwrap().rows.len(), 4);
 }
 
 /// A connection that the server has closed while nobody used it is replaced before anybody notices.
