@@ -266,8 +266,13 @@ fn the_encoding_has_to_hold_every_text() {
     let name = format!("{}_ascii", database.name());
     cluster.execute(&format!("CREATE DATABASE {name} ENCODING 'SQL_ASCII' TEMPLATE template0"));
     let dsn = database.superuser_dsn().replace(&format!("dbname={}", database.name()), &format!("dbname={name}"));
-    let denied = refusal(migrate::up(&Dsn::parse(&dsn).unwrap(), UpOptions::default()));
-    assert_eq!(denied, MigrationError::Encoding { found: "SQL_ASCII".to_owned() });
+    let dsn = Dsn::parse(&dsn).unwrap();
+    assert_eq!(refusal(migrate::status(&dsn)), MigrationError::Encoding { found: "SQL_ASCII".to_owned() });
+    // This one looks at the server first.
+    let StoreError::Postgres(denied) = migrate::up(&dsn, UpOptions::default()).unwrap_err() else {
+        panic!("another error")
+    };
+    assert_eq!(*denied, PostgresError::Encoding { location: dsn.location(), encoding: "SQL_ASCII".to_owned() });
     cluster.execute(&format!("DROP DATABASE {name}"));
 }
 
