@@ -365,16 +365,14 @@ pub fn split(sql: &str, limits: &Limits) -> Result<Vec<Range<usize>>, SyntaxErro
     let mut current: Option<Range<usize>> = None;
     loop {
         let token = lexer.next_token()?;
-        match token.kind {
-            TokenKind::Punctuation(b';') => ranges.extend(current.take()),
-            TokenKind::End => {
-                ranges.extend(current.take());
-                return Ok(ranges);
-            }
-            _ => {
-                let start = current.as_ref().map_or(token.start as usize, |r| r.start);
-                current = Some(start..token.end as usize);
-            }
+        if matches!(token.kind, TokenKind::Punctuation(b';')) {
+            ranges.extend(current.take());
+        } else if matches!(token.kind, TokenKind::End) {
+            ranges.extend(current.take());
+            return Ok(ranges);
+        } else {
+            let start = current.as_ref().map_or(token.start as usize, |r| r.start);
+            current = Some(start..token.end as usize);
         }
     }
 }

@@ -237,13 +237,16 @@ fn drop_expired(draft: &mut Draft<'_>, name: &Name) {
     }
 }
 
+/// A ciphertext and its hash.
+type Ciphertext = (Arc<[u8]>, SecretHash);
+
 /// The value before the present one, as it goes to another name with it. One that is damaged stays behind.
 fn resealed_former(
     draft: &mut Draft<'_>,
     name: &Name,
     meta: &mut SecretMeta,
     resealed: Option<&Sealed>,
-) -> Result<Option<(Arc<[u8]>, SecretHash)>, PlanError> {
+) -> Result<Option<Ciphertext>, PlanError> {
     let from = ObjectRef::Secret(name.clone());
     let (Some(previous), Some(present)) = (&mut meta.previous, draft.image.previous_hash(name)) else {
         return Ok(None);

@@ -27,7 +27,8 @@ impl Session {
         let image = transaction.look_at(&newest).clone();
         let now = transaction.now;
         let actor = self.actor(&image)?;
-        let cx = ReadCx { image: &image, actor: &actor, now };
+        let engine = Arc::clone(&self.engine);
+        let cx = ReadCx { image: &image, actor: &actor, now, ring: engine.ring() };
         let mut outcome = match read {
             Read::Show(show) => {
                 let rows = match show::rows(cx, &show)? {

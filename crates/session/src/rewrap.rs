@@ -150,3 +150,6 @@ fn trouble(failed: &BTreeMap<Left, VaultError>) -> Option<Notice> {
     let message = format!("{} could not be opened, and stay as they are", failed.len());
     Some(Notice::new(Severity::Warning, SqlState::DataCorrupted, message).with_detail(lines.join("\n")))
 }
+
+#[cfg(test)]
+mod tests;

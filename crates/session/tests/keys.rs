@@ -240,6 +240,21 @@ async fn two_that_bring_the_first_data_key() {
     }
 }
 
+/// One row that somebody writes past the server.
+struct One(Table, Vec<u8>, Option<Vec<u8>>);
+
+impl Rows for One {
+    fn write(&self, sink: &mut RowSink<'_>) -> Result<(), StoreError> {
+        sink(self.0, &self.1, self.2.as_deref())
+    }
+}
+
+fn write(store: &dyn MetaStore, head: dataglot_model::HeadRecord, row: One) {
+    let org = OrgName::default_org();
+    let group = OrgGroup { org: &org, base: Base::from(&head), erase: false, head: Some(head), rows: &row };
+    store.commit(&Group { orgs: vec![group] }).unwrap();
+}
+
 /// Puts the ciphertext of one secret into the record of another one.
 fn move_value(store: &dyn MetaStore, from: &str, to: &str) {
     struct Find(Option<(dataglot_model::HeadRecord, Vec<u8>)>, Vec<u8>, String);
@@ -253,12 +268,6 @@ fn move_value(store: &dyn MetaStore, from: &str, to: &str) {
             }
         }
     }
-    struct One(Vec<u8>, Vec<u8>);
-    impl Rows for One {
-        fn write(&self, sink: &mut RowSink<'_>) -> Result<(), StoreError> {
-            sink(Table::Secrets, &self.0, Some(&self.1))
-        }
-    }
     let org = OrgName::default_org();
     let mut found = Find(None, Vec::new(), from.to_owned());
     store.load(&org, &mut found).unwrap();
@@ -268,9 +277,7 @@ fn move_value(store: &dyn MetaStore, from: &str, to: &str) {
     };
     let (mut key, mut value) = (Vec::new(), Vec::new());
     record::encode_row(&Row::Secret(Name::new(to).unwrap(), envelope, hash), &mut key, &mut value).unwrap();
-    let rows = One(key, value);
-    let group = OrgGroup { org: &org, base: Base::from(&head), erase: false, head: Some(head), rows: &rows };
-    store.commit(&Group { orgs: vec![group] }).unwrap();
+    write(store, head, One(Table::Secrets, key, Some(value)));
 }
 
 /// S-02, S-03: a ciphertext that somebody moved to another secret, or put back, does not open there. C039: the one
@@ -299,6 +306,38 @@ fn c039_one_that_does_not_open_takes_nothing_else_down() {
         assert!(said.contains("C REWRAP SECRETS"), "{said}");
         client.ok("ALTER SECRET s2 AS 'again'\nALTER SECRET s2 RENAME TO s4").await;
         assert_eq!(status(client.rows("SHOW SECRETS").await), ["ok", "ok", "ok"]);
+    });
+}
+
+/// A data key that is lost takes the values along that it sealed, which are listed as unreadable, and nothing else: a
+/// new value gets a new data key.
+#[test]
+fn a_lost_data_key_is_seen() {
+    let directory = tempfile::tempdir().unwrap();
+    let backend = Backend::Redb(directory.path().join("meta.redb"));
+    backend.live(&[KEY], &[], async |engine| {
+        let mut client = admin(engine).await;
+        client.ok("CREATE SECRET s1 AS 'one'\nCREATE SECRET s2 AS 'two'").await;
+        client.ok("CREATE CATALOG c USING mock WITH (password = SECRET s2)\nCREATE SECRET e AS ENV 'E'").await;
+    });
+    let store = backend.store();
+    let head = store.head(&OrgName::default_org()).unwrap().unwrap();
+    write(store.as_ref(), head, One(Table::DataKeys, b"1".to_vec(), None));
+    drop(store);
+    backend.live(&[KEY], &[], async |engine| {
+        let mut client = admin(engine).await;
+        let status = |rows: Vec<String>, at| -> Vec<String> {
+            rows.iter().map(|row| row.split('|').nth(at).unwrap().to_owned()).collect()
+        };
+        assert_eq!(status(client.rows("SHOW SECRETS").await, 2), ["ok", "unreadable", "unreadable"]);
+        assert_eq!(status(client.rows("SHOW CATALOGS").await, 3), ["error: secret \"s2\" is unreadable"]);
+        client.ok("ALTER SECRET s1 AS 'one'").await;
+        assert_eq!(status(client.rows("SHOW SECRETS").await, 2), ["ok", "ok", "unreadable"]);
+        assert_eq!(keys(&mut client).await, ["t|t|1|1|0|t"]);
+        let refused = client.run("ALTER SECRET s2 RENAME TO s9").await;
+        assert!(refused.starts_with("ERROR XX001"), "{refused}");
+        client.ok("REWRAP SECRETS\nALTER SECRET s2 AS 'two'").await;
+        assert_eq!(status(client.rows("SHOW CATALOGS").await, 3), ["ok"]);
     });
 }
 

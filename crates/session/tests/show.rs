@@ -39,7 +39,7 @@ async fn lists() {
     let (_rig, mut admin) = setup().await;
     let admin = &mut admin;
     assert_eq!(heads(admin, "SHOW CATALOGS", 6).await, ["my|mock|t|ok|admin|∅", "pg|postgres|t|ok|admin|production"]);
-    let secrets = heads(admin, "SHOW SECRETS", 6).await;
+    let secrets = heads(admin, "SHOW SECRETS", 9).await;
     assert!(secrets[0].starts_with("pg_dsn|store|ok|1|") && secrets[0].ends_with("|1"), "{secrets:?}");
     assert_eq!(heads(admin, "SHOW USERS", 3).await, ["admin|t|t", "ana|t|f"]);
     assert_eq!(heads(admin, "SHOW ROLES LIKE 'a%t%'", 1).await, ["analyst", "auditor"]);

@@ -12,7 +12,7 @@ mod secret;
 
 pub(crate) use detach::{Credential, attach, attach_former, detach, detach_org};
 pub(crate) use keys::{KeyCache, open_verifier};
-pub(crate) use need::{Left, Need, needs, next_batch};
+pub(crate) use need::{Left, Need, has_key, needs, next_batch};
 pub(crate) use password::PasswordKind;
 pub(crate) use secret::SECRET_KIND;
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use dataglot_model::def::SecretOrigin;
 use dataglot_model::{Name, SecretHash};
 use dataglot_planner::{Image, RewrapBatch, Rewrapped, Secret};
-use dataglot_vault::{self as vault, KeyId, SealedWith, VaultError};
+use dataglot_vault::{self as vault, KeyId, KeyRing, SealedWith, VaultError};
 
 use super::keys::{self, Sealer, ciphertext};
 use super::secret;
@@ -51,6 +51,16 @@ pub(crate) fn needs(image: &Image) -> BTreeMap<KeyId, Need> {
         }
     }
     needs
+}
+
+/// Whether the keys are there that an envelope needs. One that is too damaged to tell needs none that could be.
+pub(crate) fn has_key(ring: &KeyRing, image: &Image, envelope: &[u8]) -> bool {
+    let master = match vault::sealed_with(envelope) {
+        Ok(SealedWith::Master(id)) => Some(id),
+        Ok(SealedWith::DataKey(no)) => image.data_key(no).and_then(|(wrapped, _)| vault::wrapped_with(wrapped).ok()),
+        Err(_) => None,
+    };
+    master.is_some_and(|id| ring.ids().any(|loaded| loaded == id))
 }
 
 /// One thing that is to be wrapped or sealed anew.

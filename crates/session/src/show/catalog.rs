@@ -2,7 +2,6 @@
 
 use dataglot_model::def::{CatalogDef, OptionValue};
 use dataglot_model::{Kind, Name, ObjectRef};
-use dataglot_planner::Image;
 
 use super::{Filter, ReadCx, common, with_common};
 use crate::error::SessionError;
@@ -22,7 +21,7 @@ pub(super) fn rows(cx: ReadCx<'_>, filter: Filter<'_>) -> Result<Vec<Vec<Value>>
             Value::from(name.as_str()),
             Value::from(catalog.def.connector.as_str()),
             Value::Bool(catalog.def.enabled),
-            Value::Text(status(cx.image, catalog.def)),
+            Value::Text(status(cx, catalog.def)),
         ];
         row.extend(common(catalog.header));
         rows.push(row);
@@ -44,8 +43,8 @@ pub(super) fn secrets(def: &CatalogDef) -> impl Iterator<Item = &Name> {
 }
 
 /// `ok`, or what stands in the way. No source is asked: this is about the store alone.
-pub(super) fn status(image: &Image, def: &CatalogDef) -> String {
-    match secrets(def).find(|name| image.is_unreadable(name)) {
+pub(super) fn status(cx: ReadCx<'_>, def: &CatalogDef) -> String {
+    match secrets(def).find(|name| cx.is_unreadable(name)) {
         Some(name) => format!("error: secret \"{}\" is unreadable", name.as_str()),
         None => "ok".to_owned(),
     }

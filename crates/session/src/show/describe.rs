@@ -141,7 +141,7 @@ fn header_properties(kind: Kind, header: &Header, list: &mut List) {
 fn catalog_properties(cx: ReadCx<'_>, def: &CatalogDef, list: &mut List) {
     list.add("connector", def.connector.as_str());
     list.add("enabled", def.enabled.to_string());
-    list.add("status", catalog::status(cx.image, def));
+    list.add("status", catalog::status(cx, def));
     for (key, value) in &def.options {
         list.add(&format!("option {key}"), option_text(value));
     }
@@ -168,7 +168,7 @@ fn secret_properties(cx: ReadCx<'_>, name: &Name, meta: &SecretMeta, list: &mut 
         SecretOrigin::Env(variable) => list.add("variable", variable.as_str()),
         SecretOrigin::File(path) => list.add("file", path.as_str()),
     }
-    list.add("status", if cx.image.is_unreadable(name) { "unreadable" } else { "ok" });
+    list.add("status", if cx.is_unreadable(name) { "unreadable" } else { "ok" });
     list.add("value version", meta.value_version.to_string());
     list.maybe("fingerprint", secret::fingerprint(meta));
     list.add("age", secret::age(meta.set_at, cx.now));

@@ -24,9 +24,11 @@ use dataglot_model::command::{GranteeSpec, RoleSpec};
 use dataglot_model::def::{Header, Stamp};
 use dataglot_model::{Actor, Grantee, Kind, Name, ObjectRef, Show, ShowKind, ShowScope, SqlState, TableRef, Timestamp};
 use dataglot_planner::{Image, is_superuser, may_see};
+use dataglot_vault::KeyRing;
 
 use crate::error::SessionError;
 use crate::response::Column;
+use crate::seal::has_key;
 use crate::value::{Rows, Type, Value, columns_of};
 
 /// What a read may look at, and for whom.
@@ -38,9 +40,22 @@ pub(crate) struct ReadCx<'a> {
     pub(crate) actor: &'a Actor,
     /// When the transaction began.
     pub(crate) now: Timestamp,
+    /// The keys that are loaded.
+    pub(crate) ring: &'a KeyRing,
 }
 
 impl ReadCx<'_> {
+    /// Whether the value of a secret is in the store and cannot be had from it: it is damaged or lost, or so is
+    /// its data key, or its master key is not loaded. Nothing is opened to tell.
+    fn is_unreadable(&self, secret: &Name) -> bool {
+        self.image.is_unreadable(secret)
+            || self
+                .image
+                .secret(secret)
+                .and_then(|found| found.envelope)
+                .is_some_and(|e| !has_key(self.ring, self.image, e))
+    }
+
     fn may_see(&self, object: &ObjectRef) -> bool {
         may_see(self.image, self.actor, object)
     }
