@@ -75,6 +75,7 @@ macro_rules! conformance_tests {
             changes_come_in_order_and_up_to_the_limit
             a_transaction_is_found_by_its_id
             a_large_transaction_is_many_small_rows
+            a_delta_that_is_not_wanted_ends_there
             damage_takes_nothing_else_down
             damaged_history_takes_nothing_else_down
             reopening_keeps_everything

@@ -9,7 +9,9 @@ use super::sample::{name, org, role, rows, secret, user};
 use super::{Dice, Rig};
 use crate::group::{Build, Transaction, empty_head};
 use crate::record::{self, ChangeEntry, Damage, VERIFIER_PLACEHOLDER, load_state, read_changes};
-use crate::{Base, CommitError, Group, MetaStore, OrgGroup, RowSink, Rows, State, StoreError, Table, open_redb};
+use crate::{
+    Base, CommitError, DeltaSink, Group, MetaStore, OrgGroup, RowSink, Rows, State, StoreError, Table, open_redb,
+};
 
 fn transaction(id: u128, seq: Seq, mutations: Vec<Mutation>) -> Transaction {
     let sql = format!("statement {id} 'of' \"{seq}\"");
@@ -360,6 +362,44 @@ pub fn a_large_transaction_is_many_small_rows(rig: &dyn Rig) {
 }
 
 /// Every kind of damage to every table: the rest loads, and each damaged record is named.
+/// A sink that wants nothing but the head.
+struct Unwanted(Option<HeadRecord>);
+
+impl DeltaSink for Unwanted {
+    fn begin(&mut self, head: HeadRecord) -> bool {
+        self.0 = Some(head);
+        false
+    }
+    fn change(&mut self, _: Seq, _: u32, _: &[u8]) {
+        panic!("it was not wanted")
+    }
+    fn touched(&mut self) -> Vec<(Table, Vec<u8>)> {
+        panic!("it was not wanted")
+    }
+    fn row(&mut self, _: Table, _: &[u8], _: Option<&[u8]>) {
+        panic!("it was not wanted")
+    }
+}
+
+pub fn a_delta_that_is_not_wanted_ends_there(rig: &dyn Rig) {
+    let store = rig.store();
+    let mut image = new_org("default", 1);
+    // More history than fits into any buffer on the way.
+    let statement =
+        |i| ChangedStatement { sql: "x".repeat(4_000).into(), mutations: vec![put(role(&format!("r{i}")))] };
+    let statements: Vec<_> = (0..2_000).map(statement).collect();
+    statements.iter().flat_map(|s| &s.mutations).for_each(|m| image.apply(m));
+    image.advance(Seq(1), Timestamp(1));
+    let mut build = Build::new();
+    build.create(image.org.clone(), image.clone(), Transaction { statements, ..transaction(1, Seq(1), Vec::new()) });
+    settle(store.as_ref(), &build).unwrap();
+    for _ in 0..2 {
+        let mut sink = Unwanted(None);
+        store.delta(&image.org, Seq(1), &mut sink).unwrap();
+        assert_eq!(sink.0, Some(image.head));
+    }
+}
+
 pub fn damage_takes_nothing_else_down(rig: &dyn Rig) {
     let store = rig.store();
     let mut image = new_org("default", 1);
@@ -538,9 +578,7 @@ fn without_values(image: &Image) -> Image {
                 Row::Role(name.clone(), Arc::new(def))
             }
             Row::Secret(name, _, hash) => Row::Secret(name.clone(), Arc::from([].as_slice()), *hash),
-            Row::PreviousSecret(name, _, hash) => {
-                Row::PreviousSecret(name.clone(), Arc::from([].as_slice()), *hash)
-            }
+            Row::PreviousSecret(name, _, hash) => Row::PreviousSecret(name.clone(), Arc::from([].as_slice()), *hash),
             Row::DataKey(no, _, hash) => Row::DataKey(*no, Arc::from([].as_slice()), *hash),
             Row::Header(..)
             | Row::Catalog(..)

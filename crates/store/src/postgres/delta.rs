@@ -5,7 +5,7 @@ use std::pin::pin;
 
 use dataglot_model::{OrgName, Seq};
 use futures_util::StreamExt as _;
-use futures_util::future::{try_join_all, try_join3};
+use futures_util::future::{try_join, try_join_all};
 use futures_util::stream::FuturesOrdered;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Row, RowStream, Statement};
@@ -21,7 +21,7 @@ use crate::{DeltaSink, StoreError, Table};
 const KEYS_MAX: usize = 10_000;
 
 /// Hands what has become of the org since `from` to `sink`, as [`crate::MetaStore::delta`] says: one
-/// snapshot, two round trips. `begun` is set before the first thing is handed out.
+/// snapshot, three round trips. `begun` is set before the first thing is handed out.
 pub(super) fn delta(
     connection: &mut Connection,
     org: &OrgName,
@@ -34,12 +34,12 @@ pub(super) fn delta(
     }
     connection.run(async |session| {
         let begin = async { Ok::<_, Failure>(session.client.batch_execute(BEGIN_SNAPSHOT).await?) };
-        // Asked for all at once: most of the time all of it is needed.
-        let ((), head, changes) =
-            try_join3(begin, read_head_of(session, org), changes_from(session, org, from)).await?;
+        let ((), head) = try_join(begin, read_head_of(session, org)).await?;
         if let Some(head) = head {
             *begun = true;
+            // Not asked for before it is wanted: the transaction at `from` may be a large one.
             if sink.begin(head) {
+                let changes = changes_from(session, org, from).await?;
                 hand_out_changes(session, changes, sink).await?;
                 touched(session, org, sink).await?;
             }
