@@ -35,7 +35,8 @@ mod view;
 use dataglot_model::{Command, Mutation, Notice, Sealed, Timestamp};
 
 pub use authorize::{
-    Authorized, AuthorizedOrg, Sight, authorize, authorize_org, authorize_rewrap, current_actor, is_superuser, may_see, may_set_role,
+    Authorized, AuthorizedOrg, Sight, authorize, authorize_org, authorize_rewrap, current_actor, is_superuser, may_see,
+    may_set_role,
 };
 pub use dependencies::{Dependent, dependencies, dependents};
 pub use effective::{EffectiveGrant, effective_grants, has_privilege, roles_of_transitive, usable_roles};

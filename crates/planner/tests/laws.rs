@@ -133,9 +133,7 @@ fn seal(command: Command<Sensitive>) -> Command<Sealed> {
             expected: c.expected,
             action: match c.action {
                 SecretAction::Value { value: at, grace } => SecretAction::Value { value: at.map(value), grace },
-                SecretAction::Rename { to, .. } => {
-                    SecretAction::Rename { to, resealed: None, resealed_previous: None }
-                }
+                SecretAction::Rename { to, .. } => SecretAction::Rename { to, resealed: None, resealed_previous: None },
                 SecretAction::Owner(owner) => SecretAction::Owner(owner),
             },
         }),

@@ -69,9 +69,19 @@ fn who_serves_can_do_just_that() {
         run("UPDATE heads SET seq = 3 WHERE org = 'o'; UPDATE meta SET value = '\\x01' WHERE key = 'value/k'"),
         ""
     );
-    for table in
-        ["objects", "entries", "secrets", "users", "roles", "role_members", "policies", "grants", "derived_products", "data_keys", "previous_secrets"]
-    {
+    for table in [
+        "objects",
+        "entries",
+        "secrets",
+        "users",
+        "roles",
+        "role_members",
+        "policies",
+        "grants",
+        "derived_products",
+        "data_keys",
+        "previous_secrets",
+    ] {
         assert_eq!(run(&format!("UPDATE {table} SET checksum = 2; DELETE FROM {table}")), "", "{table}");
         assert_eq!(run(&format!("TRUNCATE {table}")), "42501", "{table}");
     }

@@ -33,12 +33,9 @@ pub(super) enum KeyColumns {
 pub(super) const fn key_columns(table: Table) -> KeyColumns {
     match table {
         Table::Objects | Table::Grants => KeyColumns::List,
-        Table::Entries
-        | Table::Secrets
-        | Table::PreviousSecrets
-        | Table::Users
-        | Table::Roles
-        | Table::Policies => KeyColumns::Each(&["name"]),
+        Table::Entries | Table::Secrets | Table::PreviousSecrets | Table::Users | Table::Roles | Table::Policies => {
+            KeyColumns::Each(&["name"])
+        }
         Table::RoleMembers => KeyColumns::Each(&["role", "member"]),
         Table::DerivedProducts => KeyColumns::Each(&["catalog", "schema", "name"]),
         Table::DataKeys => KeyColumns::Each(&["no"]),

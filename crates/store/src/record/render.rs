@@ -87,7 +87,9 @@ fn value(row: &Row) -> Value {
     let (record, extra) = match row {
         Row::Header(_, header) => (json(&HeaderRecord::from(header.as_ref())), header.extra.clone()),
         Row::Catalog(_, def) => (json(&CatalogRecord::from(def.as_ref())), def.extra.clone()),
-        Row::Secret(..) | Row::PreviousSecret(..) | Row::DataKey(..) => return Value::String(SEALED_PLACEHOLDER.to_owned()),
+        Row::Secret(..) | Row::PreviousSecret(..) | Row::DataKey(..) => {
+            return Value::String(SEALED_PLACEHOLDER.to_owned());
+        }
         Row::Role(_, def) => (json(&RoleRecord::from(def.as_ref())), def.extra.clone()),
         Row::Membership(_, record) => (json(&StoredMembershipRecord::from(record.as_ref())), record.extra.clone()),
         Row::Policy(_, def) => (json(&PolicyRecord::from(def.as_ref())), policy::extra(def).clone()),

@@ -48,10 +48,7 @@ const fn definition(table: Table) -> Definition {
 type Content = ::redb::ReadOnlyTable<&'static [u8], &'static [u8]>;
 
 /// The rows of a table; `None` in a store of before there was such a table, until the first row is written.
-fn existing(
-    txn: &::redb::ReadTransaction,
-    table: Table,
-) -> Result<Option<Content>, ::redb::TableError> {
+fn existing(txn: &::redb::ReadTransaction, table: Table) -> Result<Option<Content>, ::redb::TableError> {
     match txn.open_table(definition(table)) {
         Ok(rows) => Ok(Some(rows)),
         Err(::redb::TableError::TableDoesNotExist(_)) => Ok(None),
