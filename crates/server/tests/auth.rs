@@ -248,9 +248,10 @@ fn c093_a_03_passwords_are_prepared_on_the_server_only_once() {
     for method in [Method::ScramSha256, Method::Password] {
         let served = served(method, &format!("CREATE USER u1 PASSWORD '{raw}'"));
         assert!(login(served.address, "u1", "ab cA1").1.is_in());
-        match method {
-            Method::Password => assert!(login(served.address, "u1", raw).1.is_in()),
-            _ => assert!(denied(served.address, "u1", raw).starts_with(NO)),
+        if method == Method::Password {
+            assert!(login(served.address, "u1", raw).1.is_in());
+        } else {
+            assert!(denied(served.address, "u1", raw).starts_with(NO));
         }
     }
 }
