@@ -215,7 +215,7 @@ pub(crate) struct SettingArguments {
     /// The CAs of clients' certificates, in PEM; with it, clients are asked for one
     #[arg(long, value_name = "FILE")]
     tls_client_ca: Option<String>,
-    /// How clients prove who they are: scram-sha-256, password, cert, md5, trust; or a list [[hba]] in the
+    /// How clients prove who they are: scram-sha-256, password, cert, md5, trust; or a list of hba rules in the
     /// configuration file [default: scram-sha-256]
     #[arg(long, value_name = "METHOD")]
     auth: Option<String>,
