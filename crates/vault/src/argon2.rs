@@ -1,7 +1,7 @@
 //! argon2id verifiers (RFC 9106), as PHC strings: `$argon2id$v=19$m=19456,t=2,p=1$salt$hash`.
 //!
 //! For logins at which the server is told the password. Each takes tens of milliseconds and 19 MiB, so whoever
-//! calls [`matches`] bounds how many run at once.
+//! calls [`matches()`] bounds how many run at once.
 
 use std::sync::{Mutex, PoisonError};
 
