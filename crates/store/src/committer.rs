@@ -24,6 +24,8 @@ use crate::{CommitError, Compiled, Compiler, Done, HubLimits, OrgWrite, State, S
 
 /// How often a group is planned again because other writers of the same store were faster.
 const ATTEMPTS_MAX: u32 = 16;
+/// After so many losses we ask for a turn of our own.
+const LOSSES_MAX: u32 = 3;
 
 pub(crate) struct Committer<C: Compiler> {
     compiler: Arc<C>,
@@ -93,7 +95,12 @@ impl<C: Compiler> Committer<C> {
     }
 
     /// Plans and commits `jobs`, as often as it takes, and answers each of them.
-    fn group(&mut self, mut jobs: Vec<Job<C>>) {
+    fn group(&mut self, jobs: Vec<Job<C>>) {
+        self.group_in_turn(jobs);
+        self.follower.store.pass_turn();
+    }
+
+    fn group_in_turn(&mut self, mut jobs: Vec<Job<C>>) {
         let mut asked = BTreeSet::new();
         for attempt in 0..ATTEMPTS_MAX {
             let Plan { build, planned, consulted } = self.plan(jobs);
@@ -348,6 +355,13 @@ impl<C: Compiler> Committer<C> {
 
     /// Takes over what other writers have made of the group's orgs.
     fn catch_up(&mut self, build: &Build<C::State>, attempt: u32) -> Result<(), StoreError> {
+        let mut orgs = build.orgs();
+        if attempt + 1 >= LOSSES_MAX
+            && let (Some(org), None) = (orgs.next(), orgs.next())
+            && self.follower.store.take_turn(org).is_ok()
+        {
+            return self.follower.catch_up(org);
+        }
         if attempt > 0 && !build.is_empty() {
             // Two writers that collide again and again must get out of step; ids are random enough. The wait
             // comes first: what is planned on should be as new as can be.

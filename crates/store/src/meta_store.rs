@@ -163,6 +163,21 @@ pub trait MetaStore: Send + Sync + 'static {
     /// [`StoreError`]: it cannot be marked now.
     fn halt(&self, org: &OrgName, seen: Seq) -> Result<(), StoreError>;
 
+    /// Waits until nobody else writes to the org, and keeps it so until the next commit, or until
+    /// [`MetaStore::pass_turn`]. For who has lost to other writers again and again: they go on from what they
+    /// wrote, and who has to read that first is always a step behind. Nothing happens in a store that is not
+    /// shared.
+    ///
+    /// # Errors
+    /// [`StoreError`]: it is not our turn now.
+    fn take_turn(&self, org: &OrgName) -> Result<(), StoreError> {
+        let _ = org;
+        Ok(())
+    }
+
+    /// Lets others write, if it is our turn.
+    fn pass_turn(&self) {}
+
     /// Writes the group in one durable step, if every org is at its base. A group without orgs
     /// writes nothing.
     ///

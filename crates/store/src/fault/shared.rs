@@ -124,6 +124,16 @@ impl MetaStore for SharedStore {
         Ok(())
     }
 
+    fn take_turn(&self, org: &OrgName) -> Result<(), StoreError> {
+        self.store()?.take_turn(org)
+    }
+
+    fn pass_turn(&self) {
+        if let Ok(store) = self.store() {
+            store.pass_turn();
+        }
+    }
+
     fn commit(&self, group: &Group<'_>) -> Result<(), CommitError> {
         let store = self.store().map_err(CommitError::Failed)?;
         let halted = group.orgs.iter().find_map(|o| Some((o.org.clone(), *self.content().halted.get(o.org)?)));

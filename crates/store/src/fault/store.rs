@@ -157,6 +157,14 @@ impl MetaStore for FaultStore {
         self.inner.halt(org, seen)
     }
 
+    fn take_turn(&self, org: &OrgName) -> Result<(), StoreError> {
+        self.inner.take_turn(org)
+    }
+
+    fn pass_turn(&self) {
+        self.inner.pass_turn();
+    }
+
     fn commit(&self, group: &Group<'_>) -> Result<(), CommitError> {
         if group.orgs.is_empty() {
             // Nothing is written: nothing can be lost.

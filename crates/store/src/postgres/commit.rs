@@ -80,24 +80,43 @@ fn known(failure: Failure) -> CommitError {
     if error == StoreError::DiskFull { CommitError::Full } else { CommitError::Failed(error) }
 }
 
-/// Writes the group.
-pub(super) fn write(connection: &mut Connection, group: &Group<'_>) -> Result<(), GivenUp> {
-    if let [org] = group.orgs.as_slice()
+/// Writes the group. `begun`: the connection is in a transaction that has the lock on what is written.
+pub(super) fn write(connection: &mut Connection, group: &Group<'_>, begun: bool) -> Result<(), GivenUp> {
+    if !begun
+        && let [org] = group.orgs.as_slice()
         && let (Base::At { .. }, false, Some(head)) = (org.base, org.erase, org.head)
         && let Some(chunk) = small(org).map_err(|error| GivenUp::before_the_end(Failure::Store(error)))?
     {
         return write_at_once(connection, org, head, &chunk);
     }
-    let written = write_in_steps(connection, group);
+    let written = write_in_steps(connection, group, begun);
     match written {
         Ok(()) => Ok(()),
         // Gives up what was written so far.
         Err(mut given_up) if !given_up.broken => {
-            given_up.broken = connection.run(async |s| Ok(s.client.batch_execute("ROLLBACK").await?)).is_err();
+            given_up.broken = roll_back(connection).is_err();
             Err(given_up)
         }
         Err(given_up) => Err(given_up),
     }
+}
+
+/// Begins a transaction, unless one has begun, and waits for the head of the org.
+pub(super) fn lock(connection: &mut Connection, org: &OrgName, begun: bool) -> Result<(), Failure> {
+    connection.run(async |session| {
+        if !begun {
+            session.client.batch_execute("BEGIN").await?;
+        }
+        let name = org.as_str();
+        let sql = "SELECT FROM heads WHERE org = $1 FOR UPDATE";
+        session.client.execute_typed(sql, &[(&name, Type::TEXT)]).await?;
+        Ok(())
+    })
+}
+
+/// Gives up what was begun.
+pub(super) fn roll_back(connection: &mut Connection) -> Result<(), Failure> {
+    connection.run(async |session| Ok(session.client.batch_execute("ROLLBACK").await?))
 }
 
 /// All rows of the org, if they are few.
@@ -236,12 +255,17 @@ fn conflict(connection: &mut Connection, org: &OrgName) -> GivenUp {
 }
 
 /// Writes any group as a transaction of several statements.
-fn write_in_steps(connection: &mut Connection, group: &Group<'_>) -> Result<(), GivenUp> {
+fn write_in_steps(connection: &mut Connection, group: &Group<'_>, begun: bool) -> Result<(), GivenUp> {
     let mut orgs: Vec<_> = group.orgs.iter().collect();
     // Everybody locks in the same order.
     orgs.sort_by_key(|org| org.org);
     let moved = connection.run(async |session| {
-        let begin = async { Ok::<_, Failure>(session.client.batch_execute("BEGIN").await?) };
+        let begin = async {
+            if !begun {
+                session.client.batch_execute("BEGIN").await?;
+            }
+            Ok::<_, Failure>(())
+        };
         let moves = try_join_all(orgs.iter().map(|org| move_head(session, org)));
         Ok(try_join(begin, moves).await?.1)
     });

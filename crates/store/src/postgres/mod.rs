@@ -178,6 +178,25 @@ impl MetaStore for PostgresStore {
         self.ask(async |session| read::halt(session, org, seen).await)
     }
 
+    fn take_turn(&self, org: &OrgName) -> Result<(), StoreError> {
+        let mut writer = self.writer();
+        let mut connection = writer.take(&self.reach)?;
+        let begun = writer.take_turn();
+        commit::lock(&mut connection, org, begun).map_err(|failure| failure.into_store_error("write"))?;
+        writer.begun();
+        writer.keep(connection);
+        Ok(())
+    }
+
+    fn pass_turn(&self) {
+        let mut writer = self.writer();
+        if let Some(mut connection) = writer.held()
+            && commit::roll_back(&mut connection).is_ok()
+        {
+            writer.keep(connection);
+        }
+    }
+
     fn commit(&self, group: &Group<'_>) -> Result<(), CommitError> {
         if group.orgs.is_empty() {
             return Ok(());
@@ -185,7 +204,8 @@ impl MetaStore for PostgresStore {
         let mut writer = self.writer();
         for again in [true, false] {
             let mut connection = writer.take(&self.reach).map_err(CommitError::Failed)?;
-            let Err(given_up) = commit::write(&mut connection, group) else {
+            let begun = writer.take_turn();
+            let Err(given_up) = commit::write(&mut connection, group, begun) else {
                 writer.keep(connection);
                 // Whatever was committed before it is behind it in the log.
                 writer.settled();

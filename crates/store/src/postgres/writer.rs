@@ -24,6 +24,8 @@ pub(super) struct Writer {
     in_doubt: bool,
     /// Nobody has tried to find that out.
     fresh: bool,
+    /// The connection is in a transaction that has locked the head of an org.
+    turn: bool,
 }
 
 impl Writer {
@@ -33,7 +35,7 @@ impl Writer {
             tracing::error!(%error, "no random number for a lock");
             StoreError::Internal
         })?;
-        Ok(Writer { connection: None, lock: i64::from_ne_bytes(lock), in_doubt: false, fresh: false })
+        Ok(Writer { connection: None, lock: i64::from_ne_bytes(lock), in_doubt: false, fresh: false, turn: false })
     }
 
     /// The connection, opened if there is none, or if the server has hung up. It is given back with
@@ -44,11 +46,27 @@ impl Writer {
         {
             return Ok(connection);
         }
+        self.turn = false;
         // The first try after a lost answer is worth a wait: it tells a client what became of his transaction.
         let opened = if std::mem::take(&mut self.fresh) { reach.try_to_open("writer") } else { reach.open("writer") };
         let mut connection = opened?;
         connection.run(async |session| fence(session, self.lock).await).map_err(|f| f.into_store_error("write"))?;
         Ok(connection)
+    }
+
+    /// The connection that is given back is in a transaction that has the lock.
+    pub(super) fn begun(&mut self) {
+        self.turn = true;
+    }
+
+    /// Whether the connection that was taken is in a transaction. It is up to the caller from now on.
+    pub(super) fn take_turn(&mut self) -> bool {
+        std::mem::take(&mut self.turn)
+    }
+
+    /// The connection, if it is in a transaction. Closing it ends that too.
+    pub(super) fn held(&mut self) -> Option<Connection> {
+        if self.take_turn() { self.connection.take() } else { None }
     }
 
     pub(super) fn keep(&mut self, connection: Connection) {
