@@ -128,6 +128,7 @@ impl Way {
     }
 
     /// Sends it, and sees that it ends as it should.
+    #[allow(clippy::too_many_arguments, reason = "a way is tried with everything that a case is made of")]
     pub fn go(
         self,
         client: &mut Client,
