@@ -4,6 +4,10 @@
 
 #[path = "postgres/backend.rs"]
 mod backend;
+#[path = "postgres/feed.rs"]
+mod feed;
+#[path = "postgres/outage.rs"]
+mod outage;
 #[path = "postgres/proxy.rs"]
 mod proxy;
 #[path = "postgres/rig.rs"]

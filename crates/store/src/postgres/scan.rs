@@ -25,8 +25,6 @@ pub(super) const BEGIN_SCANS: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ
 
 /// What every such stream starts with.
 const SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0";
-/// Rows after which the server counts as heard.
-const HEARD_EVERY: u32 = 1024;
 
 /// Statements that read the tables one after the other, prepared in one round trip. `org`: of that one
 /// only; `None`: of all, with its name in front of each key.
@@ -63,7 +61,6 @@ pub(super) async fn scan(
     let mut stream = pin!(session.client.copy_out(statement).await?);
     let columns = key_columns(table);
     let (mut tuples, mut key, mut value) = (Tuples::default(), Vec::new(), Vec::new());
-    let mut rows = 0u32;
     while let Some(chunk) = stream.next().await {
         tuples.take(&chunk?, &mut |fields| {
             key.clear();
@@ -71,12 +68,9 @@ pub(super) async fn scan(
             read_row(fields, table, columns, with_org, &mut key, &mut value)?;
             sink(&key, &value)
         })?;
-        rows = rows.wrapping_add(1);
-        if rows.is_multiple_of(HEARD_EVERY) {
-            session.heard();
-        }
+        // However long the sink took for it.
+        session.heard();
     }
-    session.heard();
     if tuples.is_complete() { Ok(()) } else { Err(Failure::Store(garbled())) }
 }
 
