@@ -74,9 +74,10 @@ impl Admission {
 }
 
 impl Place {
-    /// Whether it is for a superuser. Who has it otherwise gives it back as soon as that is known.
+    /// Whether it is for a superuser: it was when it was taken, and no other has been given back since.
     pub(crate) fn is_reserved(&self) -> bool {
-        self.is_reserved
+        let unreserved = self.admission.connections_max.saturating_sub(self.admission.reserved);
+        self.is_reserved && self.admission.seats() > unreserved
     }
 
     /// Why it is a standing place, if it is one.
@@ -123,6 +124,7 @@ mod tests {
         assert!(other.is_reserved() && !places.iter().any(Place::is_reserved), "the last one is for operators");
         assert_eq!(admission.enter(address(3)).unwrap().refusal(), Some(&Refusal::Full));
         drop(places);
+        assert!(!other.is_reserved(), "there are others again");
         assert_eq!(admission.enter(address(1)).unwrap().refusal(), None);
         drop(other);
         assert!(admission.taken.lock().unwrap().by_address.is_empty());
