@@ -145,10 +145,19 @@ enum Common {
     Argon2id,
 }
 
+/// What stands for users without a password.
+#[derive(Clone)]
+struct Commonest {
+    kind: Common,
+    /// One of the users whose verifier is of that kind. It is opened in the place of the one that is not there: that
+    /// takes time, which would tell who is.
+    example: Option<Name>,
+}
+
 /// What made-up verifiers are made of.
 pub(crate) struct Mock {
     secret: Zeroizing<Vec<u8>>,
-    commonest: Mutex<BTreeMap<OrgName, (u64, Seq, Common)>>,
+    commonest: Mutex<BTreeMap<OrgName, (u64, Seq, Commonest)>>,
 }
 
 impl Mock {
@@ -195,9 +204,9 @@ impl Engine {
     pub async fn credentials(&self, user: &str, database: Option<&str>) -> Result<Credentials, Report> {
         let found = find_org(self, database, user).await.map_err(|e| e.fatal().into_report())?;
         let name = Name::new(user).ok();
-        let (common, org_name) = match &found {
+        let (Commonest { kind: common, example }, org_name) = match &found {
             Some((org, state)) => (self.commonest(org, &state.0), org.as_str()),
-            None => (Common::Scram(self.config().scram_iterations), ""),
+            None => (self.no_example(), ""),
         };
         let mock_iterations = match common {
             Common::Scram(iterations) => iterations,
@@ -206,10 +215,16 @@ impl Engine {
         let mock_name = format!("{org_name}\0{user}");
         let secret = &self.mock().secret;
         let mock = scram::mock_verifier(secret, &mock_name, mock_iterations);
-        let role = found.as_ref().and_then(|(_, state)| Some((state, state.0.role(name.as_ref()?)?)));
+        let has_password = |name: &Name| {
+            found.as_ref().is_some_and(|(_, state)| state.0.role(name).is_some_and(|role| role.def.verifier.is_some()))
+        };
+        let is_there = name.as_ref().is_some_and(has_password);
+        // Whose verifier is opened: the user's, or another one's, for the time that it takes.
+        let opened = if is_there { name } else { example };
+        let role = found.as_ref().and_then(|(_, state)| Some((state, state.0.role(opened.as_ref()?)?)));
         let known = role.and_then(|(state, role)| {
             let stored = role.def.verifier.clone()?;
-            let verifier = match open_verifier(self, &state.0, name.as_ref()?) {
+            let verifier = match open_verifier(self, &state.0, opened.as_ref()?) {
                 Ok(opened) => opened?,
                 Err(error) => {
                     tracing::error!(%error, "a password's verifier cannot be opened");
@@ -220,7 +235,7 @@ impl Engine {
             let proof = Proof { org_id: state.0.head().org_id, role: role.header.id, stored, digest };
             Some((PasswordVerifier::read(&verifier)?, may_log_in(self, role.def), proof))
         });
-        Ok(match known {
+        Ok(match known.filter(|_| is_there) {
             Some((verifier, may_log_in, proof)) => {
                 Credentials { verifier, may_log_in, mock_iterations, mock, proof: Some(proof) }
             }
@@ -246,15 +261,15 @@ impl Engine {
     }
 
     /// The kind of verifier that most users have: looked for again whenever the org has changed, for everybody.
-    fn commonest(&self, org: &OrgName, image: &Image) -> Common {
+    fn commonest(&self, org: &OrgName, image: &Image) -> Commonest {
         let head = image.head();
-        let remembered = self.mock().commonest.lock().unwrap_or_else(PoisonError::into_inner).get(org).copied();
+        let remembered = self.mock().commonest.lock().unwrap_or_else(PoisonError::into_inner).get(org).cloned();
         if let Some((org_id, seq, common)) = remembered
             && (org_id, seq) == (head.org_id, head.seq)
         {
             return common;
         }
-        let mut counts: BTreeMap<Common, usize> = BTreeMap::new();
+        let mut counts: BTreeMap<Common, (usize, &Name)> = BTreeMap::new();
         let users = image.roles().filter(|(_, role)| role.def.login && role.def.verifier.is_some());
         for (name, _) in users.take(SAMPLE_MAX) {
             let opened = open_verifier(self, image, name).ok().flatten();
@@ -263,16 +278,21 @@ impl Engine {
                 Some(PasswordVerifier::Argon2id(_)) => Common::Argon2id,
                 Some(PasswordVerifier::Md5(_)) | None => continue,
             };
-            *counts.entry(kind).or_default() += 1;
+            counts.entry(kind).or_insert((0, name)).0 += 1;
         }
-        let common = counts.into_iter().max_by_key(|(_, count)| *count).map(|(kind, _)| kind);
-        let common = common.unwrap_or(Common::Scram(self.config().scram_iterations));
+        let common = counts.into_iter().max_by_key(|(_, (count, _))| *count);
+        let common = common.map(|(kind, (_, name))| Commonest { kind, example: Some(name.clone()) });
+        let common = common.unwrap_or_else(|| self.no_example());
         let mut commonest = self.mock().commonest.lock().unwrap_or_else(PoisonError::into_inner);
         if commonest.len() >= COMMONEST_MAX {
             commonest.clear();
         }
-        commonest.insert(org.clone(), (head.org_id, head.seq, common));
+        commonest.insert(org.clone(), (head.org_id, head.seq, common.clone()));
         common
+    }
+
+    fn no_example(&self) -> Commonest {
+        Commonest { kind: Common::Scram(self.config().scram_iterations), example: None }
     }
 }
 
