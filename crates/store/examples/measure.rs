@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use dataglot_model::def::{Header, ObjectId, Stamp};
@@ -142,16 +143,19 @@ fn measure(dir: &Path, open: impl Fn() -> Arc<dyn MetaStore>) {
     };
     block_on(hub.create_first_org(first)).unwrap();
 
+    // As in a real store: ids grow, names do not.
+    let next_id = AtomicU64::new(2);
     for (clients, each) in [(1u64, 300u64), (16, 200), (64, 200), (64, 200)] {
         let start = Instant::now();
         std::thread::scope(|scope| {
             for client in 0..clients {
-                let (hub, org) = (hub.clone(), org.clone());
+                let (hub, org, next_id) = (hub.clone(), org.clone(), &next_id);
                 scope.spawn(move || {
-                    for i in 0..each {
-                        let at = rand(client * 1_000_003 + i + clients);
-                        let request = roles(std::iter::once((format!("r{at:016x}"), at >> 8)));
-                        submit(&hub, &org, u128::from(at), request).wait().ok().unwrap();
+                    for _ in 0..each {
+                        let id = next_id.fetch_add(1, Ordering::Relaxed);
+                        let request = roles(std::iter::once((format!("r{:016x}", rand(id)), id)));
+                        let transaction = (u128::from(rand(id)) << 64) | u128::from(client);
+                        submit(&hub, &org, transaction, request).wait().ok().unwrap();
                     }
                 });
             }

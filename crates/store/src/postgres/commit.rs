@@ -6,18 +6,18 @@
 //! parts that write see no row of `heads` if it was not at its base. Everything else is a transaction of
 //! several statements.
 
-use std::cell::Cell;
-
 use dataglot_model::{HeadRecord, OrgName, Seq};
 use futures_util::future::{try_join, try_join_all};
 use tokio_postgres::Statement;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 
+use super::at_once::write_at_once;
+use super::chunk::Chunk;
 use super::connection::{Connection, Failure, Prepared, Session};
 use super::layout::key_columns;
 use super::read::halted_at;
-use super::rows::{Chunk, Head, TableRows, delete_sql, key_types, put_sql, put_types};
+use super::rows::{Head, Put, delete_sql, key_types, put_sql, put_types};
 use super::wire::seq_to_sql;
 use crate::{Base, CommitError, Group, OrgGroup, StoreError, Table};
 
@@ -25,8 +25,6 @@ use crate::{Base, CommitError, Group, OrgGroup, StoreError, Table};
 pub(super) const CHANNEL: &str = "dataglot_changes";
 /// About how many bytes of rows are sent at once.
 const CHUNK_BYTES_MAX: usize = 4 << 20;
-/// The parameters of the statement that writes a small group, before those of its rows.
-const COMMIT_PARAMETERS: usize = 9;
 
 /// Why a group was not committed, and what is left of the connection.
 pub(super) struct GivenUp {
@@ -38,7 +36,7 @@ pub(super) struct GivenUp {
 }
 
 impl GivenUp {
-    fn before_the_end(failure: Failure) -> Self {
+    pub(super) fn before_the_end(failure: Failure) -> Self {
         let again = match &failure {
             Failure::Lost(_) => true,
             Failure::Refused(refused) => {
@@ -57,7 +55,7 @@ impl GivenUp {
     }
 
     /// The server may have committed.
-    fn at_the_end(failure: Failure) -> Self {
+    pub(super) fn at_the_end(failure: Failure) -> Self {
         match failure {
             Failure::Lost(_) | Failure::Silent => {
                 GivenUp { error: CommitError::Unknown(failure.into_store_error("write")), broken: true, again: false }
@@ -131,54 +129,8 @@ fn small(org: &OrgGroup<'_>) -> Result<Option<Chunk>, StoreError> {
     if large { Ok(None) } else { written.map(|()| Some(chunk)) }
 }
 
-/// Writes a group that touches one org in one statement.
-fn write_at_once(
-    connection: &mut Connection,
-    org: &OrgGroup<'_>,
-    head: HeadRecord,
-    chunk: &Chunk,
-) -> Result<(), GivenUp> {
-    let sent = Cell::new(false);
-    let moved = connection.run(async |session| {
-        let tables = chunk.parameters()?;
-        let bits = |with: fn(&TableRows<'_>) -> bool| -> u16 {
-            tables.iter().filter(|rows| with(rows)).map(|rows| 1 << rows.table.code()).sum()
-        };
-        let which = Prepared::Commit(bits(|rows| !rows.put.is_empty()), bits(|rows| !rows.gone.is_empty()));
-        let types = commit_types(&tables);
-        let statement = session.prepare(which, &types, || commit_sql(&tables)).await?;
-        let base = base_numbers(org.base);
-        let new = head_numbers(&head);
-        let (name, payload) = (org.org.as_str(), payload(org));
-        let mut parameters: Vec<&(dyn ToSql + Sync)> = vec![&name];
-        parameters.extend(base.iter().chain(&new).map(|number| number as &(dyn ToSql + Sync)));
-        parameters.push(&payload);
-        for rows in &tables {
-            append(rows, &mut parameters);
-        }
-        sent.set(true);
-        Ok(session.client.execute(&statement, &parameters).await? == 1)
-    });
-    match moved {
-        Ok(true) => Ok(()),
-        Ok(false) => Err(conflict(connection, org.org)),
-        Err(failure) if sent.get() => Err(GivenUp::at_the_end(failure)),
-        Err(failure) => Err(GivenUp::before_the_end(failure)),
-    }
-}
-
-/// Appends the parameters of one table's rows, in the order of [`commit_types`].
-fn append<'p>(rows: &'p TableRows<'_>, out: &mut Vec<&'p (dyn ToSql + Sync)>) {
-    if !rows.gone.is_empty() {
-        rows.gone.append(key_columns(rows.table), out);
-    }
-    if !rows.put.is_empty() {
-        rows.put.append(rows.table, out);
-    }
-}
-
 /// The base: id, number, time.
-fn base_numbers(base: Base) -> [i64; 3] {
+pub(super) fn base_numbers(base: Base) -> [i64; 3] {
     match base {
         Base::At { org_id, seq, at } => [org_id.cast_signed(), seq_to_sql(seq), at.0],
         Base::Absent => [0, -1, 0],
@@ -186,13 +138,13 @@ fn base_numbers(base: Base) -> [i64; 3] {
 }
 
 /// The numbers of a head, in the order of its columns.
-fn head_numbers(head: &HeadRecord) -> [i64; 4] {
+pub(super) fn head_numbers(head: &HeadRecord) -> [i64; 4] {
     [head.org_id.cast_signed(), seq_to_sql(head.seq), head.next_id.0.cast_signed(), head.at.0]
 }
 
 /// What is told to all who listen. A name and a number: there is a limit of 8,000 bytes, and whoever wants
 /// more reads it.
-fn payload(org: &OrgGroup<'_>) -> String {
+pub(super) fn payload(org: &OrgGroup<'_>) -> String {
     let before = match org.base {
         Base::At { seq, .. } => seq,
         Base::Absent => Seq(0),
@@ -200,41 +152,6 @@ fn payload(org: &OrgGroup<'_>) -> String {
     // Of an org that was dropped, or made anew, a number that is news to everybody.
     let seq = org.head.map_or(before.next(), |head| if org.erase { head.seq.max(before.next()) } else { head.seq });
     format!("{{\"org\":\"{}\",\"seq\":{seq}}}", org.org.as_str())
-}
-
-fn commit_types(tables: &[TableRows<'_>]) -> Vec<Type> {
-    let mut types = vec![Type::TEXT];
-    types.extend(std::iter::repeat_n(Type::INT8, COMMIT_PARAMETERS - 2));
-    types.push(Type::TEXT);
-    for rows in tables {
-        if !rows.gone.is_empty() {
-            types.extend(key_types(rows.table));
-        }
-        if !rows.put.is_empty() {
-            types.extend(put_types(rows.table));
-        }
-    }
-    types
-}
-
-fn commit_sql(tables: &[TableRows<'_>]) -> String {
-    let mut sql = "WITH head AS (UPDATE heads SET org_id = $5, seq = $6, next_id = $7, at = $8 \
-                   WHERE org = $1 AND org_id = $2 AND seq = $3 AND at = $4 AND halted_at_seq IS NULL RETURNING org)"
-        .to_owned();
-    let mut next = COMMIT_PARAMETERS + 1;
-    for rows in tables {
-        let table = rows.table;
-        if !rows.gone.is_empty() {
-            sql.push_str(&format!(", {table}_gone AS ({})", delete_sql(table, Head::Query, next)));
-            next += key_columns(table).parameters();
-        }
-        if !rows.put.is_empty() {
-            sql.push_str(&format!(", {table}_put AS ({})", put_sql(table, Head::Query, next)));
-            next += put_types(table).len();
-        }
-    }
-    sql.push_str(&format!(" SELECT pg_notify('{CHANNEL}', $9) FROM head"));
-    sql
 }
 
 /// Returns when everything that was committed before is where a commit has to be to be acknowledged: a
@@ -245,7 +162,7 @@ pub(super) async fn wait_for_standbys(session: &Session) -> Result<(), Failure> 
 }
 
 /// An org is not where the group wants it: somebody was faster, or nobody writes to it any more.
-fn conflict(connection: &mut Connection, org: &OrgName) -> GivenUp {
+pub(super) fn conflict(connection: &mut Connection, org: &OrgName) -> GivenUp {
     let error = match connection.run(async |session| halted_at(session, org).await) {
         Ok(Some(seen)) => CommitError::Failed(StoreError::Diverged { org: org.clone(), seen }),
         Ok(None) => CommitError::Conflict,
@@ -360,7 +277,8 @@ async fn erase(session: &Session, org: &OrgGroup<'_>) -> Result<(), Failure> {
 /// Writes some rows of an org.
 async fn write_chunk(session: &Session, org: &OrgName, chunk: &Chunk) -> Result<(), Failure> {
     let org = org.as_str();
-    let tables = chunk.parameters()?;
+    // A copy has headers of any age: each row may be there.
+    let tables = chunk.parameters(None)?;
     let mut statements: Vec<(Statement, Vec<&(dyn ToSql + Sync)>)> = Vec::new();
     for rows in &tables {
         let table = rows.table;
@@ -374,7 +292,7 @@ async fn write_chunk(session: &Session, org: &OrgName, chunk: &Chunk) -> Result<
         }
         if !rows.put.is_empty() {
             let types: Vec<_> = first().chain(put_types(table)).collect();
-            let sql = || put_sql(table, Head::Parameter, 2);
+            let sql = || put_sql(table, Put::Over, Head::Parameter, 2);
             let mut parameters: Vec<&(dyn ToSql + Sync)> = vec![&org];
             rows.put.append(table, &mut parameters);
             statements.push((session.prepare(Prepared::Put(table), &types, sql).await?, parameters));

@@ -155,8 +155,12 @@ pub(super) enum Prepared {
     Delete(Table),
     /// Writes rows.
     Put(Table),
-    /// Writes a group that touches one org: the tables that get rows, those that lose some.
-    Commit(u16, u16),
+    /// Writes a group that touches one org: which tables lose rows, get rows, get new rows.
+    Commit {
+        gone: u16,
+        put: u16,
+        new: u16,
+    },
 }
 
 /// A connection that is being used.

@@ -10,6 +10,7 @@ mod tests;
 
 use std::borrow::Cow;
 
+use dataglot_model::Seq;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -284,6 +285,15 @@ fn read_object(body: &[u8]) -> Option<Fields> {
         return None;
     }
     serde_json::from_str(text).ok()
+}
+
+/// In which transaction the object was made whose header is `value`. A guess: the checksum is not looked at.
+pub(super) fn created_in(value: &[u8]) -> Option<Seq> {
+    // In a text, a quotation mark has a backslash before it.
+    const CREATED: &[u8] = b"\"created\":{\"seq\":";
+    let at = value.windows(CREATED.len()).position(|window| window == CREATED)?;
+    let digits = value.get(at + CREATED.len()..)?.split(|byte| !byte.is_ascii_digit()).next()?;
+    std::str::from_utf8(digits).ok()?.parse().ok().map(Seq)
 }
 
 /// Whether there is an escape `\u` other than that of a control character: our own JSON has no other

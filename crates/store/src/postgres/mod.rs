@@ -6,10 +6,13 @@
 //! * `dsn`, `connect`, `tls`: how to get in. `migrate`: the schema.
 //! * `connection`, `reach`: one connection, and whether there can be one.
 //! * `pool`: those that read. `writer`: the one that commits. `follow`: the one that listens.
-//! * `layout`, `wire`, `rows`, `scan`: records as columns. `load`, `delta`, `read`, `commit`: the statements.
+//! * `layout`, `wire`, `rows`, `chunk`, `scan`: records as columns.
+//! * `load`, `delta`, `read`, `commit`, `at_once`: the statements.
 //!
 //! Everything is unqualified in SQL: each session has a fixed `search_path`.
 
+mod at_once;
+mod chunk;
 mod commit;
 mod connect;
 mod connection;

@@ -1,7 +1,6 @@
-//! Rows on their way to the tables: many of one table in one statement, as arrays.
+//! Rows on their way to the tables, as arrays: many of one table in one statement. And the statements.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 use tokio_postgres::types::{ToSql, Type};
 
@@ -11,39 +10,6 @@ use super::layout::{
 };
 use super::wire::Content;
 use crate::{StoreError, Table};
-
-/// Rows that are written together: of each key what was written last. `None`: it is deleted.
-#[derive(Default)]
-pub(super) struct Chunk {
-    tables: BTreeMap<Table, BTreeMap<Vec<u8>, Option<Vec<u8>>>>,
-    /// About what they take in memory.
-    bytes: usize,
-}
-
-impl Chunk {
-    pub(super) fn add(&mut self, table: Table, key: &[u8], value: Option<&[u8]>) {
-        self.bytes += 64 + key.len() + value.map_or(0, <[u8]>::len);
-        self.tables.entry(table).or_default().insert(key.to_vec(), value.map(<[u8]>::to_vec));
-    }
-
-    pub(super) fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    /// What it does to each table, as parameters.
-    pub(super) fn parameters(&self) -> Result<Vec<TableRows<'_>>, StoreError> {
-        self.tables.iter().map(|(table, rows)| TableRows::new(*table, rows)).collect()
-    }
-}
-
-/// What is done to one table.
-pub(super) struct TableRows<'a> {
-    pub(super) table: Table,
-    /// The keys of rows that go.
-    pub(super) gone: KeyParameters<'a>,
-    /// Rows that come.
-    pub(super) put: PutParameters<'a>,
-}
 
 /// Keys, one array a column.
 #[derive(Default)]
@@ -70,30 +36,17 @@ pub(super) struct PutParameters<'a> {
     raw: Vec<Option<Content<'a>>>,
 }
 
-impl<'a> TableRows<'a> {
-    fn new(table: Table, rows: &'a BTreeMap<Vec<u8>, Option<Vec<u8>>>) -> Result<Self, StoreError> {
-        let columns = key_columns(table);
-        let (mut gone, mut put) = (KeyParameters::default(), PutParameters::default());
-        for (key, value) in rows {
-            match value {
-                None => gone.push(key_texts(columns, key)),
-                Some(value) => put.push(table, columns, key, value)?,
-            }
-        }
-        if put.body.iter().all(Option::is_some) {
-            put.raw.clear();
-        }
-        Ok(TableRows { table, gone, put })
-    }
-}
-
 impl<'a> KeyParameters<'a> {
     pub(super) fn push(&mut self, KeyTexts(texts): KeyTexts<'a>) {
         self.columns.iter_mut().zip(texts).for_each(|(column, text)| column.push(text));
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.columns.first().map_or(0, Vec::len)
+    }
+
     pub(super) fn is_empty(&self) -> bool {
-        self.columns.first().is_none_or(Vec::is_empty)
+        self.len() == 0
     }
 
     /// Appends the parameters of a table whose key has these columns.
@@ -103,7 +56,14 @@ impl<'a> KeyParameters<'a> {
 }
 
 impl<'a> PutParameters<'a> {
-    fn push(&mut self, table: Table, columns: KeyColumns, key: &'a [u8], value: &'a [u8]) -> Result<(), StoreError> {
+    /// Adds a row.
+    pub(super) fn push(
+        &mut self,
+        table: Table,
+        columns: KeyColumns,
+        key: &'a [u8],
+        value: &'a [u8],
+    ) -> Result<(), StoreError> {
         let (Columns { format, checksum, body, raw }, fields) = to_columns(table, value);
         let Fields { id, owner, at, by } = fields;
         if table == Table::Changes {
@@ -125,6 +85,18 @@ impl<'a> PutParameters<'a> {
         self.body.push(body.map(Content));
         self.raw.push(raw.map(Content));
         Ok(())
+    }
+
+    /// All rows were added.
+    pub(super) fn finish(&mut self) {
+        if self.body.iter().all(Option::is_some) {
+            self.raw.clear();
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.format.len()
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -229,8 +201,17 @@ pub(super) fn delete_sql(table: Table, head: Head, first: usize) -> String {
     )
 }
 
+/// What is done with rows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Put {
+    /// They are not there: it fails if one is. That spares the server a search for each.
+    New,
+    /// They go over what is there.
+    Over,
+}
+
 /// Writes rows, which are the parameters from `first` on.
-pub(super) fn put_sql(table: Table, head: Head, first: usize) -> String {
+pub(super) fn put_sql(table: Table, put: Put, head: Head, first: usize) -> String {
     let columns = key_columns(table);
     let keys = columns.names();
     let mut rest = Vec::new();
@@ -251,7 +232,7 @@ pub(super) fn put_sql(table: Table, head: Head, first: usize) -> String {
         parameters(first, put_types(table).len())
     );
     // History is append-only: what is there is never overwritten.
-    if table != Table::Changes {
+    if put == Put::Over && table != Table::Changes {
         let set: Vec<_> = rest.iter().map(|name| format!("{name} = excluded.{name}")).collect();
         sql.push_str(&format!(" ON CONFLICT (org, {keys}) DO UPDATE SET {}", set.join(", ")));
     }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use dataglot_model::{ChangedStatement, Mutation, OrgName, Row, Seq, Timestamp, TransactionId};
+use dataglot_model::def::{Header, ObjectId, Stamp};
+use dataglot_model::{ChangedStatement, Mutation, ObjectRef, OrgName, Row, Seq, Timestamp, TransactionId};
 use dataglot_pgtest::{Cluster, Database};
 use dataglot_store::conformance::hub::block_on;
 use dataglot_store::conformance::image::{Planner, Refusal, Request, submit};
@@ -139,6 +140,33 @@ fn an_org_goes_with_all_its_rows() {
     assert_eq!(run(6, &acme, Request::Create(role("anew"))), Seq(2));
     assert_eq!(database.query_one(of_acme), "5");
     assert_eq!(database.query_one("SELECT count(*) FROM dataglot.changes WHERE org = 'default'"), "4");
+}
+
+/// What the writer takes for new is looked for all the same where it turns out not to be.
+#[test]
+fn a_row_that_nobody_expected_is_written_over() {
+    let database = Cluster::shared().database();
+    let hub = hub(open(&database));
+    database.execute(
+        "INSERT INTO dataglot.roles (org, name, format, checksum, raw) VALUES ('default', 'ann', 0, 0, 'left behind')",
+    );
+    let at = hub.state(&default()).unwrap().unwrap().head.seq.next();
+    let created = Stamp { seq: at, at: Timestamp(1), by: name("admin") };
+    let header = |version| {
+        let (created, changed) = (created.clone(), created.clone());
+        let (owner, comment, secret, extra) = (None, None, None, None);
+        let header = Header { id: ObjectId(9), owner, comment, version, created, changed, secret, extra };
+        Row::Header(ObjectRef::Role(name("ann")), Arc::new(header))
+    };
+    let put = |version| vec![Mutation::Put(header(version)), Mutation::Put(role("ann"))];
+    let gone = put(1).into_iter().map(|m| Mutation::Delete(m.key()));
+    let write = |id, batch| submit(&hub, &default(), id, Request::Write(batch)).wait().ok().unwrap().seq;
+    assert_eq!(write(2, put(1)), Some(at));
+    assert_eq!(write(3, put(2)), Some(at.next()));
+    // Away and there again at once.
+    assert_eq!(write(4, gone.chain(put(3)).collect()), Some(at.next().next()));
+    let other = self::hub(open(&database));
+    assert_eq!(other.state(&default()).unwrap(), hub.state(&default()).unwrap());
 }
 
 /// The columns by which people search are written by us: they say what the records say.
