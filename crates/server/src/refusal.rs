@@ -81,7 +81,7 @@ pub(crate) enum Refusal {
     #[error("{}", .0.message)]
     Parameter(Report),
     /// Login took too long.
-    #[error("login took too long")]
+    #[error("canceling authentication due to timeout")]
     TimedOut,
     /// The server ends.
     #[error("the server is shutting down")]
@@ -165,8 +165,8 @@ impl Problem for Refusal {
             | Refusal::DuplicateParameter
             | Refusal::NotACredential
             | Refusal::CredentialLength
-            | Refusal::Sasl
-            | Refusal::TimedOut => SqlState::ProtocolViolation,
+            | Refusal::Sasl => SqlState::ProtocolViolation,
+            Refusal::TimedOut => SqlState::QueryCanceled,
             Refusal::Protocol | Refusal::Replication => SqlState::FeatureNotSupported,
             Refusal::NotUtf8 => SqlState::CharacterNotInRepertoire,
             Refusal::Denied { .. } => SqlState::InvalidPassword,

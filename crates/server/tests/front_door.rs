@@ -122,7 +122,7 @@ fn c083_w_09_requests_for_encryption_in_any_order_and_once() {
 fn w_05_login_has_one_deadline() {
     let served = Served::with(ServerConfig { login_timeout: Duration::from_millis(100), ..ServerConfig::default() });
     for bytes in [&b""[..], b"\0\0", &startup(&ADMIN)[..9]] {
-        check(&served, bytes, "E:FATAL 08P01");
+        check(&served, bytes, "E:FATAL 57014");
     }
 }
 

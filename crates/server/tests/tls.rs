@@ -171,7 +171,7 @@ fn w_05_the_deadline_covers_the_handshake() {
         assert!(said.is_empty() || said[0] == 0x16 || sent == 0, "{sent}: {}", said.escape_ascii());
     }
     let mut client = on_request(served.address, config(&pki, None, &[])).unwrap();
-    assert_eq!(lines(&client.until_end()), "E:FATAL 08P01");
+    assert_eq!(lines(&client.until_end()), "E:FATAL 57014");
 }
 
 #[test]

@@ -22,6 +22,8 @@ const MOVE_PERCENT: u64 = 5;
 const READ_PERCENT: u64 = 25;
 /// The longest that it waits after a failure.
 const PAUSE_MS_MAX: u64 = 50;
+/// The answer to a login whose coordinator was stopped, or waited for its store, for as long as a login may take.
+const LOGIN_TIMEOUT: &str = "57014";
 /// How often a client looks for statements that are likely to do something.
 const TRIES: usize = 8;
 
@@ -156,7 +158,7 @@ impl<'w> Worker<'w> {
             }
             Ok(Err(fields)) => {
                 self.world.logins_refused.fetch_add(1, Ordering::Relaxed);
-                if !OUT_OF_REACH.contains(&fields.sqlstate.as_str()) {
+                if fields.sqlstate != LOGIN_TIMEOUT && !OUT_OF_REACH.contains(&fields.sqlstate.as_str()) {
                     self.world.trouble(format!("login to node {} is refused: {fields:?}", node + 1));
                 }
             }
