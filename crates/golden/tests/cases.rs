@@ -130,41 +130,6 @@ fn c041_concurrent_grant() {
     });
 }
 
-/// Losers of a race for IF NOT EXISTS get a notice; without it, 42710.
-#[test]
-fn c055_if_not_exists_in_a_race() {
-    on_every_backend(|rig| {
-        let address = rig.address().unwrap();
-        let rounds = 25;
-        let barrier = Arc::new(Barrier::new(8));
-        let threads: Vec<_> = (0..8)
-            .map(|_| {
-                let barrier = Arc::clone(&barrier);
-                thread::spawn(move || {
-                    let mut client = admin(address);
-                    let (mut notices, mut losses) = (0, 0);
-                    for round in 0..rounds {
-                        barrier.wait();
-                        for kind in ["ROLE", "USER"] {
-                            let sql = format!("CREATE {kind} IF NOT EXISTS {kind}{round}");
-                            notices += ok(&mut client, &sql).iter().filter(says_exists).count();
-                        }
-                        let messages = client.query(&format!("CREATE ROLE plain{round}")).unwrap();
-                        if let Some(error) = error_of(&messages) {
-                            assert_eq!(error.sqlstate, "42710");
-                            losses += 1;
-                        }
-                    }
-                    (notices, losses)
-                })
-            })
-            .collect();
-        let all: Vec<(usize, usize)> = threads.into_iter().map(|t| t.join().unwrap()).collect();
-        assert_eq!(all.iter().map(|x| x.0).sum::<usize>(), rounds * 7 * 2);
-        assert_eq!(all.iter().map(|x| x.1).sum::<usize>(), rounds * 7);
-    });
-}
-
 /// Replacing a mask leaves nothing behind.
 #[test]
 fn c067_orphan_records_after_replace() {

@@ -67,7 +67,7 @@ impl Engine {
             Freshness::Current | Freshness::Stale { .. } => {}
             Freshness::Expired { .. } => return Err(Unready::Expired),
         }
-        if hub.images_loaded() == 0
+        if hub.images().is_empty()
             && let Some(org) = hub.orgs().map_err(failed(Unready::Store))?.first()
         {
             hub.state(org).map_err(failed(Unready::Image))?;

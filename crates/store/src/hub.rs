@@ -255,11 +255,6 @@ impl<C: Compiler> Hub<C> {
         &self.shared.metrics
     }
 
-    /// How many orgs have their images loaded.
-    pub fn images_loaded(&self) -> usize {
-        self.shared.images.loaded().len()
-    }
-
     /// The images that are loaded.
     pub fn images(&self) -> Vec<Arc<C::State>> {
         self.shared.images.loaded().iter().filter_map(|org| self.shared.images.get(org)).collect()

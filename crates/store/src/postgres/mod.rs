@@ -34,7 +34,6 @@ mod tls;
 mod wire;
 mod writer;
 
-use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -54,7 +53,7 @@ pub use error::PostgresError;
 pub use probe::Finding;
 
 /// How a store in PostgreSQL is opened.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct PostgresOptions {
     /// Where it is.
     pub dsn: Dsn,
@@ -78,17 +77,6 @@ impl PostgresOptions {
             statement_timeout: Duration::from_secs(10),
             store_id: None,
         }
-    }
-}
-
-impl fmt::Debug for PostgresOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PostgresOptions")
-            .field("dsn", &self.dsn)
-            .field("node", &self.node)
-            .field("poll_interval", &self.poll_interval)
-            .field("statement_timeout", &self.statement_timeout)
-            .finish_non_exhaustive()
     }
 }
 
