@@ -11,7 +11,10 @@ pub(crate) fn run(settings: &SettingArguments) -> Result<(), Failure> {
     let config = Config::load(&settings.flags(), &Environment::read())?;
     let rows = config.effective();
     let cells = |row: &Effective| vec![row.setting.name().to_owned(), row.value.clone(), row.origin.to_string()];
-    output::table(&rows.iter().map(cells).collect::<Vec<_>>());
+    let table = |name: &str, text: String| vec![name.to_owned(), text, "file".to_owned()];
+    let issuers = config.issuers.iter().map(|issuer| table("[[jwt]]", issuer.to_string()));
+    let directory = config.directory.iter().map(|directory| table("[ldap]", directory.to_string()));
+    output::table(&rows.iter().map(cells).chain(issuers).chain(directory).collect::<Vec<_>>());
     for variable in config.unknown_variables() {
         output::line(&format!("# {variable} is set, and is no variable of dataglot's"));
     }

@@ -56,7 +56,11 @@ fn issuer(fields: &Fields<'_, '_>) -> Result<IssuerConfig, ConfigError> {
         fields.lacking("audience = …: without one, tokens that were made for others would be taken, too")
     })?;
     let file = fields.path("jwks_file")?;
-    let url = fields.text("jwks_url", "an address such as https://id.example/keys")?;
+    let form = "an address such as https://id.example/keys, without a user";
+    let url = fields.text("jwks_url", form)?;
+    if url.as_deref().is_some_and(|url| url.contains('@')) {
+        return Err(fields.wrong("jwks_url", form));
+    }
     let ca_file = fields.path("ca_file")?;
     let form = "a network or a list of networks, such as 10.0.0.0/8, all bits after its length zero";
     let networks = fields.list("networks", form, Network::parse)?;
@@ -132,6 +136,15 @@ mod tests {
             (two.user_claim.join("/"), two.roles_claim.join("/")),
             ("ext/login".to_owned(), "groups".to_owned())
         );
+        assert_eq!(
+            one.to_string(),
+            "https://id.test for dataglot; keys of /keys.json; RS256, ES256, EdDSA; users by sub, 2 of its values"
+        );
+        assert_eq!(
+            two.to_string(),
+            "two for a, b; keys of https://id.test/keys; PS256; users by ext.login; roles by groups, 1 of its values; \
+             databases sales"
+        );
         assert_eq!((two.roles["g-1"].len(), two.databases.len(), two.audience.len()), (2, 1, 2));
     }
 
@@ -157,6 +170,7 @@ mod tests {
         refused(&with("roles_claim = \"groups\""), &["both of roles_claim and roles"]);
         refused(&with("roles = { a = \"b\" }"), &["both of roles_claim and roles"]);
         refused(&with("jwks_url = \"https://id.test\""), &["one of them"]);
+        refused(&with("jwks_url = \"https://u:CANARY-7Q@id.test\""), &["without a user"]);
         refused(&with("ca_file = \"/CANARY-7Q\""), &["with jwks_url only"]);
         refused(&with("audiance = \"CANARY-7Q\""), &["no setting \"jwt.audiance\"", "Did you mean \"audience\"?"]);
         refused(&format!("{}{}", with(""), with("")), &["\"issuer\" takes each issuer once"]);

@@ -76,6 +76,11 @@ mod tests {
         let full = file(text).unwrap().directory.unwrap();
         assert_eq!((full.user_attribute.as_str(), full.roles.len()), ("sAMAccountName", 1));
         assert!(full.service.is_some() && full.ca_file.is_some());
+        assert_eq!(
+            full.to_string(),
+            "ldap://ldap.test:3389; (&(objectClass=user)(sAMAccountName={user})) below dc=test; searched by cn=service; \
+             roles by memberOf, 1 of its values"
+        );
     }
 
     #[test]

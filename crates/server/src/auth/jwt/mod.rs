@@ -17,6 +17,7 @@ mod tests;
 mod token;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -62,6 +63,35 @@ pub struct IssuerConfig {
     pub roles: BTreeMap<String, Vec<String>>,
     /// The databases (orgs) that it may let users into; empty: all.
     pub databases: Vec<String>,
+}
+
+/// A line for the operator: whose tokens are taken, and what for. Of an address nothing that follows a `?`.
+impl fmt::Display for IssuerConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} for {}; keys of ", self.issuer, self.audience.join(", "))?;
+        match &self.keys {
+            KeyPlace::File(file) => write!(f, "{}", file.display())?,
+            KeyPlace::Url { url, .. } => f.write_str(url.split('?').next().unwrap_or_default())?,
+        }
+        let algorithms = self.algorithms.iter().copied().map(Algorithm::as_str);
+        write!(f, "; {}", algorithms.collect::<Vec<_>>().join(", "))?;
+        let claim = if self.user_claim.is_empty() { "sub".to_owned() } else { self.user_claim.join(".") };
+        write!(f, "; users by {claim}")?;
+        values_of(&self.users, f)?;
+        if !self.roles_claim.is_empty() {
+            write!(f, "; roles by {}", self.roles_claim.join("."))?;
+            values_of(&self.roles, f)?;
+        }
+        if !self.databases.is_empty() {
+            write!(f, "; databases {}", self.databases.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
+/// How many values stand for somebody, if not each for the one of that very name.
+pub(super) fn values_of(mapped: &BTreeMap<String, Vec<String>>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    if mapped.is_empty() { Ok(()) } else { write!(f, ", {} of its values", mapped.len()) }
 }
 
 /// Where an issuer's keys are.

@@ -10,6 +10,7 @@
 mod connection;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +20,7 @@ use ldap3::{DerefAliases, Scope, SearchEntry, SearchOptions, ldap_escape, parse_
 use rustls::ClientConfig;
 
 use super::denied::{Denied, deny};
-use super::jwt::mapped;
+use super::jwt::{mapped, values_of};
 use super::roots;
 use crate::private_file::{self, Unread};
 use connection::Connection;
@@ -51,6 +52,21 @@ pub struct DirectoryConfig {
     pub groups_attribute: Option<String>,
     /// For which roles they stand.
     pub roles: BTreeMap<String, Vec<String>>,
+}
+
+/// A line for the operator: where it is, and how a user is found there.
+impl fmt::Display for DirectoryConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; {} below {}", self.url, self.filter, self.base)?;
+        if let Some((entry, _)) = &self.service {
+            write!(f, "; searched by {entry}")?;
+        }
+        if let Some(attribute) = &self.groups_attribute {
+            write!(f, "; roles by {attribute}")?;
+            values_of(&self.roles, f)?;
+        }
+        Ok(())
+    }
 }
 
 /// The directory can't be used.
