@@ -10,12 +10,12 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
-/// Text from a place where the grammar admits a credential.
+/// Text from a place where the grammar admits a credential. What must not compile (S-08):
 ///
-/// ```compile_fail
+/// ```compile_fail,E0277
 /// println!("{}", dataglot_model::Sensitive::new("x".to_owned()));
 /// ```
-/// ```compile_fail
+/// ```compile_fail,E0277
 /// serde_json::to_string(&dataglot_model::Sensitive::new("x".to_owned()));
 /// ```
 #[derive(Clone, PartialEq, Eq)]
