@@ -63,7 +63,8 @@ CREATE TABLE heads (
     seq bigint NOT NULL CHECK (seq >= 0),
     next_id bigint NOT NULL,
     at bigint NOT NULL,
-    halted_at_seq bigint
+    halted_at_seq bigint,
+    fence bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE heads IS 'The databases (orgs), and the last transaction of each. Its row is what a commit locks.';
 COMMENT ON COLUMN heads.org IS 'The name of the database, as clients connect to it.';
@@ -71,6 +72,7 @@ COMMENT ON COLUMN heads.org_id IS 'Its identity: one of the same name that is ma
 COMMENT ON COLUMN heads.seq IS 'The number of its last transaction. They are numbered without a gap.';
 COMMENT ON COLUMN heads.next_id IS 'The next object id.';
 COMMENT ON COLUMN heads.at IS 'When its last transaction started, in microseconds since 1970, UTC.';
+COMMENT ON COLUMN heads.fence IS 'Grows whenever somebody is told of a transaction that it was not committed: a commit that was sent before that does nothing.';
 COMMENT ON COLUMN heads.halted_at_seq IS 'Set when this transaction had been seen and is not there any more: no coordinator writes until "dataglot accept-history" has been run.';
 
 CREATE TABLE objects (

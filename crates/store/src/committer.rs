@@ -62,6 +62,8 @@ struct Plan<C: Compiler> {
 enum Fate {
     Durable,
     Conflict,
+    /// It has to get other ids.
+    Fenced,
     Failed(StoreError),
     Unknown,
 }
@@ -116,6 +118,14 @@ impl<C: Compiler> Committer<C> {
                     self.follower.metrics.conflict();
                     jobs = planned.into_iter().map(|p| p.job).collect();
                     if let Err(error) = self.catch_up(&build, attempt) {
+                        return fail(jobs, &error);
+                    }
+                }
+                Fate::Fenced => {
+                    self.follower.metrics.conflict();
+                    jobs = planned.into_iter().map(|p| p.job).collect();
+                    let renamed = jobs.iter_mut().try_for_each(rename).and_then(|()| self.catch_up(&build, attempt));
+                    if let Err(error) = renamed {
                         return fail(jobs, &error);
                     }
                 }
@@ -305,6 +315,7 @@ impl<C: Compiler> Committer<C> {
                 Fate::Durable
             }
             Err(CommitError::Conflict) => Fate::Conflict,
+            Err(CommitError::Fenced) => Fate::Fenced,
             Err(CommitError::Full) => {
                 metrics.commit_failed();
                 Fate::Failed(StoreError::DiskFull)
@@ -382,7 +393,7 @@ impl<C: Compiler> Committer<C> {
             let state = finished.answers.get(org).cloned().or_else(|| images.get(org));
             let outcome = match (outcome, state) {
                 (Err(refusal), _) => Err(SubmitError::Refused(refusal)),
-                (Ok((seq, answer)), Some(state)) => Ok(Done { seq, answer, state }),
+                (Ok((seq, answer)), Some(state)) => Ok(Done { id: job.submission.id, seq, answer, state }),
                 // Its org was dropped, by a later transaction of the same group.
                 (Ok(_), None) => Err(SubmitError::Failed(StoreError::NoSuchOrg(org.clone()))),
             };
@@ -390,6 +401,18 @@ impl<C: Compiler> Committer<C> {
         }
         self.follower.announce(finished.committed);
     }
+}
+
+/// Gives a transaction another id: somebody may have been told that it was not committed under the old one.
+fn rename<C: Compiler>(job: &mut Job<C>) -> Result<(), StoreError> {
+    let mut id = [0; 16];
+    getrandom::fill(&mut id).map_err(|error| {
+        tracing::error!(%error, "no random number for a transaction");
+        StoreError::Internal
+    })?;
+    job.submission.id = TransactionId(u128::from_ne_bytes(id));
+    job.claim.rename(job.submission.id);
+    Ok(())
 }
 
 fn fail<C: Compiler>(jobs: impl IntoIterator<Item = Job<C>>, error: &StoreError) {

@@ -213,6 +213,11 @@ pub enum CommitError {
     /// An org is not at the sequence number that the group was planned on. Nothing was written.
     #[error("another writer was faster")]
     Conflict,
+    /// Somebody was told of an unknown transaction of an org that it was not committed and never will be:
+    /// what was sent before that does not count. Nothing was written. The same transactions may come again
+    /// under other ids only.
+    #[error("the transaction may have been declared as not committed")]
+    Fenced,
     /// No room. Nothing was written, reads go on.
     #[error("no space left on device")]
     Full,

@@ -173,7 +173,7 @@ pub(crate) fn commit_first(
     let first = OrgGroup { org, base: Base::Absent, erase: false, head: Some(head), rows: &rows };
     match store.commit(&Group { orgs: vec![first] }) {
         Ok(()) => Ok(()),
-        Err(CommitError::Conflict) => Err(StoreError::Contended),
+        Err(CommitError::Conflict | CommitError::Fenced) => Err(StoreError::Contended),
         Err(CommitError::Full) => Err(StoreError::DiskFull),
         Err(CommitError::Failed(error)) => Err(error),
         Err(CommitError::Unknown(error)) => match store.find_transaction(org, id)? {

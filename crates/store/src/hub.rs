@@ -329,13 +329,13 @@ impl<C: Compiler> Hub<C> {
         self.shared.readers.run(move || read_changes(store.as_ref(), &org, after, limit)).await
     }
 
-    /// The number of the transaction `id` of the org, if it was committed.
+    /// The number of the transaction `id` of the org, if it was committed. If not, it never will be.
     ///
     /// # Errors
-    /// The store cannot be read.
+    /// The store cannot say, or cannot make it so.
     pub async fn transaction(&self, org: &OrgName, id: TransactionId) -> Result<Option<Seq>, StoreError> {
         let (store, org) = (Arc::clone(&self.shared.store), org.clone());
-        self.shared.readers.run(move || store.find_transaction(&org, id)).await
+        self.shared.readers.run(move || store.settle_transaction(&org, id)).await
     }
 
     /// The identity of the store.

@@ -205,6 +205,15 @@ pub trait MetaStore: Send + Sync + 'static {
     /// [`StoreError`]: it cannot be found out now.
     fn find_transaction(&self, org: &OrgName, id: TransactionId) -> Result<Option<Seq>, StoreError>;
 
+    /// The same, for good: a transaction that is not there never will be, whichever writer's it is, and
+    /// wherever its commit still is on the way.
+    ///
+    /// # Errors
+    /// [`StoreError`]: it cannot be settled now.
+    fn settle_transaction(&self, org: &OrgName, id: TransactionId) -> Result<Option<Seq>, StoreError> {
+        self.find_transaction(org, id)
+    }
+
     /// A value that the store has once.
     ///
     /// # Errors

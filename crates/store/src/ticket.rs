@@ -2,8 +2,8 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use dataglot_model::{Seq, TransactionId};
@@ -13,6 +13,8 @@ use crate::{Compiler, StoreError};
 
 /// A transaction that is durable.
 pub struct Done<C: Compiler> {
+    /// Its id: the one that it was submitted with, unless that was declared as not committed meanwhile.
+    pub id: TransactionId,
     /// Its number; `None`: nothing changed, and nothing was written.
     pub seq: Option<Seq>,
     /// What it answers.
@@ -45,22 +47,34 @@ const QUEUED: u8 = 0;
 const TAKEN: u8 = 1;
 const WITHDRAWN: u8 = 2;
 
-/// Who was first: the committer that takes a transaction, or the submitter that withdraws it.
-#[derive(Default)]
-pub(crate) struct Claim(AtomicU8);
+/// Who was first: the committer that takes a transaction, or the submitter that withdraws it. And what the
+/// transaction is called by now.
+pub(crate) struct Claim {
+    state: AtomicU8,
+    id: Mutex<TransactionId>,
+}
 
 impl Claim {
     /// The committer takes it, unless it was withdrawn.
     pub(crate) fn take(&self) -> bool {
-        self.0.compare_exchange(QUEUED, TAKEN, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        self.state.compare_exchange(QUEUED, TAKEN, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
     fn withdraw(&self) -> bool {
-        self.0.compare_exchange(QUEUED, WITHDRAWN, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        self.state.compare_exchange(QUEUED, WITHDRAWN, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// The transaction gets another id.
+    pub(crate) fn rename(&self, id: TransactionId) {
+        *self.id.lock().unwrap_or_else(PoisonError::into_inner) = id;
+    }
+
+    fn id(&self) -> TransactionId {
+        *self.id.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn state(&self) -> u8 {
-        self.0.load(Ordering::Acquire)
+        self.state.load(Ordering::Acquire)
     }
 }
 
@@ -68,7 +82,6 @@ impl Claim {
 /// nothing: the transaction goes on.
 #[must_use = "the outcome is known only to its ticket"]
 pub struct Ticket<C: Compiler> {
-    id: TransactionId,
     claim: Arc<Claim>,
     reply: oneshot::Receiver<Outcome<C>>,
 }
@@ -76,13 +89,13 @@ pub struct Ticket<C: Compiler> {
 impl<C: Compiler> Ticket<C> {
     pub(crate) fn new(id: TransactionId) -> (Self, Arc<Claim>, oneshot::Sender<Outcome<C>>) {
         let (sender, reply) = oneshot::channel();
-        let claim = Arc::new(Claim::default());
-        (Ticket { id, claim: Arc::clone(&claim), reply }, claim, sender)
+        let claim = Arc::new(Claim { state: AtomicU8::new(QUEUED), id: Mutex::new(id) });
+        (Ticket { claim: Arc::clone(&claim), reply }, claim, sender)
     }
 
-    /// The identity of the transaction.
+    /// The identity of the transaction. It may get another one.
     pub fn id(&self) -> TransactionId {
-        self.id
+        self.claim.id()
     }
 
     /// Takes it back. True: in time, nothing will be written, and the ticket resolves to
@@ -99,17 +112,17 @@ impl<C: Compiler> Ticket<C> {
         if self.claim.state() == WITHDRAWN {
             return Err(SubmitError::Withdrawn);
         }
-        let (claim, id) = (self.claim, self.id);
-        self.reply.blocking_recv().unwrap_or_else(|_| Err(lost(&claim, id)))
+        let claim = self.claim;
+        self.reply.blocking_recv().unwrap_or_else(|_| Err(lost(&claim)))
     }
 }
 
 /// What became of a transaction whose committer is gone.
-fn lost<R>(claim: &Claim, id: TransactionId) -> SubmitError<R> {
+fn lost<R>(claim: &Claim) -> SubmitError<R> {
     match claim.state() {
         WITHDRAWN => SubmitError::Withdrawn,
         QUEUED => SubmitError::Stopped,
-        _ => SubmitError::Unknown(id),
+        _ => SubmitError::Unknown(claim.id()),
     }
 }
 
@@ -120,7 +133,7 @@ impl<C: Compiler> Future for Ticket<C> {
         if self.claim.state() == WITHDRAWN {
             return Poll::Ready(Err(SubmitError::Withdrawn));
         }
-        let (claim, id) = (Arc::clone(&self.claim), self.id);
-        Pin::new(&mut self.reply).poll(cx).map(|reply| reply.unwrap_or_else(|_| Err(lost(&claim, id))))
+        let claim = Arc::clone(&self.claim);
+        Pin::new(&mut self.reply).poll(cx).map(|reply| reply.unwrap_or_else(|_| Err(lost(&claim))))
     }
 }

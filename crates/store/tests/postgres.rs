@@ -12,6 +12,8 @@ mod outage;
 mod proxy;
 #[path = "postgres/rig.rs"]
 mod rig;
+#[path = "postgres/settle.rs"]
+mod settle;
 #[path = "postgres/standby.rs"]
 mod standby;
 

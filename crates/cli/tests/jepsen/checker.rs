@@ -170,10 +170,10 @@ impl<'h> Checker<'h> {
                 Status::NotCommitted => there.is_none(),
             };
             let said = history.statuses.get(transaction);
-            let fits = said.is_some_and(is_so) && asked.as_ref().is_none_or(is_so);
+            let fits = said.is_some_and(is_so) && asked.iter().all(is_so);
             if !fits {
                 let text = format!(
-                    "transaction {transaction} of {} was said to be {asked:?} at once and {said:?} in the end, and is \
+                    "transaction {transaction} of {} was said to be {asked:?} in the run and {said:?} in the end, and is \
                      version {there:?}",
                     op.id
                 );

@@ -104,7 +104,7 @@ fn lose(store: &mut Store, index: usize) {
     let outcome = if is_rolled_back {
         Outcome::Abandoned
     } else {
-        Outcome::Unknown { transaction: Some(transaction), asked: None }
+        Outcome::Unknown { transaction: Some(transaction), asked: Vec::new() }
     };
     store.complete(index, outcome);
 }
@@ -174,7 +174,7 @@ fn an_unknown_change_that_comes_before_what_was_done() {
     history.records[2].version = 3;
     history.ops[0].version = Some(3);
     history.ops[1].version = None;
-    history.ops[1].outcome = Outcome::Unknown { transaction: None, asked: None };
+    history.ops[1].outcome = Outcome::Unknown { transaction: None, asked: Vec::new() };
     finds(&history, What::Order);
 }
 
@@ -365,7 +365,7 @@ fn a_status_that_is_not_so() {
     for status in [Status::NotCommitted, Status::Committed(2)] {
         let mut history = two().finish();
         history.ops[1].version = None;
-        history.ops[1].outcome = Outcome::Unknown { transaction: Some("t3".to_owned()), asked: None };
+        history.ops[1].outcome = Outcome::Unknown { transaction: Some("t3".to_owned()), asked: Vec::new() };
         history.statuses.insert("t3".to_owned(), Status::Committed(3));
         passes(&history);
         history.statuses.insert("t3".to_owned(), status);
@@ -374,7 +374,22 @@ fn a_status_that_is_not_so() {
         finds(&history, What::Status);
         // What is true in the end was said otherwise at first.
         history.statuses.insert("t3".to_owned(), Status::Committed(3));
-        history.ops[1].outcome = Outcome::Unknown { transaction: Some("t3".to_owned()), asked: Some(status) };
+        history.ops[1].outcome = Outcome::Unknown { transaction: Some("t3".to_owned()), asked: vec![status] };
+        finds(&history, What::Status);
+    }
+}
+
+#[test]
+fn a_status_that_was_taken_back() {
+    // It arrived after somebody had said that it was not there: in the end all say that it is.
+    let mut history = two().finish();
+    history.ops[1].version = None;
+    history.statuses.insert("t3".to_owned(), Status::Committed(3));
+    let said = |asked: &[Status]| Outcome::Unknown { transaction: Some("t3".to_owned()), asked: asked.to_vec() };
+    history.ops[1].outcome = said(&[Status::Committed(3), Status::Committed(3)]);
+    passes(&history);
+    for asked in [&[Status::NotCommitted, Status::Committed(3)], &[Status::Committed(3), Status::NotCommitted]] {
+        history.ops[1].outcome = said(asked);
         finds(&history, What::Status);
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use dataglot_golden::wire::Fields;
 
 use crate::checker::OUT_OF_REACH;
-use crate::history::{Form, Kind, Moment, Op, Outcome};
+use crate::history::{Form, Kind, Moment, Op, Outcome, Status};
 use crate::model::Model;
 use crate::random::Random;
 use crate::session::{ANSWER_MAX, LONG_ANSWER_MAX, Reply, Send, Session};
@@ -18,6 +18,8 @@ use crate::survey::status_at;
 
 /// Of 100 operations, those before which a client goes to another coordinator of its own accord.
 const MOVE_PERCENT: u64 = 5;
+/// Of 100 operations, those before which a client asks again what became of one before.
+const ASK_PERCENT: u64 = 2;
 /// Of 100 operations, the reads.
 const READ_PERCENT: u64 = 25;
 /// The longest that it waits after a failure.
@@ -102,6 +104,9 @@ impl<'w> Worker<'w> {
         while !self.world.stop.load(Ordering::SeqCst) {
             if self.random.chance(MOVE_PERCENT) {
                 self.session = None;
+            }
+            if self.random.chance(ASK_PERCENT) {
+                self.ask_again();
             }
             self.connect();
             if self.session.is_some() {
@@ -236,7 +241,7 @@ impl<'w> Worker<'w> {
     fn execute(&mut self, kind: Kind) {
         let Some(mut session) = self.session.take() else { return };
         let begun = Begun { kind, id: self.next_id(), invoked: self.world.clock.now() };
-        let unknown = Outcome::Unknown { transaction: None, asked: None };
+        let unknown = Outcome::Unknown { transaction: None, asked: Vec::new() };
         let op = match &begun.kind {
             Kind::Read { strict, shows } => {
                 if *strict != session.strict {
@@ -349,7 +354,26 @@ impl<'w> Worker<'w> {
         let nodes = self.world.addresses.len();
         let other = (node + 1 + usize::try_from(self.random.below(nodes as u64 - 1)).unwrap()) % nodes;
         let asked = transaction.as_ref().and_then(|id| status_at(self.world.addresses[other], id).ok());
-        Outcome::Unknown { transaction, asked }
+        Outcome::Unknown { transaction, asked: asked.into_iter().collect() }
+    }
+
+    /// Asks any coordinator once more what became of an earlier operation, if there is one of unknown outcome.
+    fn ask_again(&mut self) {
+        let mut doubts: Vec<(&str, &mut Vec<Status>)> = Vec::new();
+        for op in &mut self.ops {
+            if let Outcome::Unknown { transaction: Some(id), asked } = &mut op.outcome {
+                doubts.push((id, asked));
+            }
+        }
+        if doubts.is_empty() {
+            return;
+        }
+        // As a rule the last one: the others are old.
+        let back = usize::try_from(self.random.below(4)).unwrap().min(doubts.len() - 1);
+        let node = usize::try_from(self.random.below(self.world.addresses.len() as u64)).unwrap();
+        let place = doubts.len() - 1 - back;
+        let (id, asked) = &mut doubts[place];
+        asked.extend(status_at(self.world.addresses[node], id));
     }
 
     fn op(&self, begun: &Begun, session: &Session, outcome: Outcome, version: Option<u64>) -> Op {

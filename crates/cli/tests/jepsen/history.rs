@@ -55,8 +55,8 @@ pub enum Outcome {
     /// The connection was lost before the end of the transaction was sent.
     Abandoned,
     /// No answer, or the answer that it is not known, with the transaction's id. Then another coordinator was
-    /// asked at once, and perhaps knew.
-    Unknown { transaction: Option<String>, asked: Option<Status> },
+    /// asked at once, and any of them later in the run: what those said that knew, in order.
+    Unknown { transaction: Option<String>, asked: Vec<Status> },
 }
 
 /// One operation of a client.
@@ -147,7 +147,7 @@ impl fmt::Display for Op {
             Outcome::Abandoned => write!(f, "abandoned before its end")?,
             Outcome::Unknown { transaction: None, .. } => write!(f, "unknown")?,
             Outcome::Unknown { transaction: Some(id), asked } => {
-                write!(f, "unknown, transaction {id}, said at once to be {asked:?}")?;
+                write!(f, "unknown, transaction {id}, said in the run to be {asked:?}")?;
             }
         }
         if let Some(version) = self.version {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::{Debug, Display, Write as _};
 
 use crate::checker::Violation;
-use crate::history::{History, Kind, Op, Outcome};
+use crate::history::{History, Kind, Op, Outcome, Status};
 
 /// Operations and versions on each side of one that is shown.
 const NEIGHBOURS: usize = 6;
@@ -38,8 +38,8 @@ pub fn summary(history: &History) -> String {
         Outcome::Refused { sqlstate, .. } => format!("refused {sqlstate}"),
         Outcome::Abandoned => "abandoned".to_owned(),
         Outcome::Unknown { transaction: None, .. } => "unknown, no answer".to_owned(),
-        Outcome::Unknown { transaction: Some(_), asked: None } => "unknown 08007".to_owned(),
-        Outcome::Unknown { transaction: Some(_), asked: Some(_) } => "unknown 08007 and asked".to_owned(),
+        Outcome::Unknown { transaction: Some(_), asked } if asked.is_empty() => "unknown 08007".to_owned(),
+        Outcome::Unknown { transaction: Some(_), .. } => "unknown 08007 and asked".to_owned(),
     };
     let _ = writeln!(text, "by kind: {}", counted(ops.iter().map(kind)));
     let _ = writeln!(text, "by outcome: {}", counted(ops.iter().map(outcome)));
@@ -47,7 +47,16 @@ pub fn summary(history: &History) -> String {
         history.records.iter().filter_map(|record| record.id.as_deref()).collect();
     let unknown = ops.iter().filter(|op| matches!(op.outcome, Outcome::Unknown { .. }));
     let settled = unknown.map(|op| if committed.contains(op.id.as_str()) { "committed" } else { "not committed" });
-    let _ = write!(text, "unknown outcomes settled: {}", counted(settled));
+    let _ = writeln!(text, "unknown outcomes settled: {}", counted(settled));
+    let asked = ops.iter().filter_map(|op| match &op.outcome {
+        Outcome::Unknown { asked, .. } => Some(asked),
+        Outcome::Done { .. } | Outcome::Refused { .. } | Outcome::Abandoned => None,
+    });
+    let answers = asked.flatten().map(|status| match status {
+        Status::Committed(_) => "committed",
+        Status::NotCommitted => "not committed",
+    });
+    let _ = write!(text, "answers of the run on unknown outcomes: {}", counted(answers));
     text
 }
 

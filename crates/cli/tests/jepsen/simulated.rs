@@ -46,7 +46,7 @@ impl Store {
             kind,
             invoked,
             completed: invoked,
-            outcome: Outcome::Unknown { transaction: None, asked: None },
+            outcome: Outcome::Unknown { transaction: None, asked: Vec::new() },
             version: None,
         });
         index

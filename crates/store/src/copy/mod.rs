@@ -164,7 +164,9 @@ fn write(
     }
     match committed {
         Ok(()) => Ok(()),
-        Err(CommitError::Conflict) => Err(CopyError::TargetNotEmpty { orgs: to.heads().map_or(1, |h| h.len()) }),
+        Err(CommitError::Conflict | CommitError::Fenced) => {
+            Err(CopyError::TargetNotEmpty { orgs: to.heads().map_or(1, |h| h.len()) })
+        }
         Err(CommitError::Full) => Err(CopyError::Target(StoreError::DiskFull)),
         Err(CommitError::Failed(error)) => Err(CopyError::Target(error)),
         Err(CommitError::Unknown(error)) => find_out(to, progress, error),

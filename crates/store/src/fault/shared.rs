@@ -157,6 +157,10 @@ impl MetaStore for SharedStore {
         self.store()?.find_transaction(org, id)
     }
 
+    fn settle_transaction(&self, org: &OrgName, id: TransactionId) -> Result<Option<Seq>, StoreError> {
+        self.store()?.settle_transaction(org, id)
+    }
+
     fn meta_get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
         self.store()?.meta_get(key)
     }

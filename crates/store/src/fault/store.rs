@@ -207,6 +207,11 @@ impl MetaStore for FaultStore {
         self.inner.find_transaction(org, id)
     }
 
+    fn settle_transaction(&self, org: &OrgName, id: TransactionId) -> Result<Option<Seq>, StoreError> {
+        self.find_transaction(org, id)?;
+        self.inner.settle_transaction(org, id)
+    }
+
     fn meta_get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
         self.inner.meta_get(key)
     }

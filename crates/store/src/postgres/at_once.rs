@@ -7,14 +7,15 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 
 use super::chunk::{Chunk, TableRows};
-use super::commit::{CHANNEL, GivenUp, base_numbers, conflict, head_numbers, payload};
+use super::commit::{CHANNEL, GivenUp, base_numbers, conflict, fence_of, head_numbers, payload};
 use super::connection::{Connection, Failure, Prepared};
 use super::layout::key_columns;
 use super::rows::{Head, Put, delete_sql, key_types, put_sql, put_types};
+use super::writer::Fences;
 use crate::{Base, OrgGroup};
 
 /// The parameters of the statement before those of the rows.
-const OWN_PARAMETERS: usize = 9;
+const OWN_PARAMETERS: usize = 10;
 
 /// Writes the group.
 pub(super) fn write_at_once(
@@ -22,27 +23,34 @@ pub(super) fn write_at_once(
     org: &OrgGroup<'_>,
     head: HeadRecord,
     chunk: &Chunk,
+    fences: &mut Fences,
 ) -> Result<(), GivenUp> {
+    let fence = fence_of(fences, org.org);
     let base = match org.base {
         Base::At { seq, .. } => Some(seq),
         Base::Absent => None,
     };
-    match attempt(connection, org, head, chunk, base) {
+    match attempt(connection, org, head, chunk, (base, fence)) {
         // What was taken for new was not.
         Err((Failure::Refused(refused), _)) if refused.code == SqlState::UNIQUE_VIOLATION => {
             tracing::warn!(org = org.org.as_str(), "meta store: a row of a new object was there before it");
-            let again = attempt(connection, org, head, chunk, None);
-            ended(connection, org, again)
+            let again = attempt(connection, org, head, chunk, (None, fence));
+            ended(connection, org, again, fences)
         }
-        tried => ended(connection, org, tried),
+        tried => ended(connection, org, tried, fences),
     }
 }
 
 /// What a try comes to.
-fn ended(connection: &mut Connection, org: &OrgGroup<'_>, tried: Result<bool, (Failure, bool)>) -> Result<(), GivenUp> {
+fn ended(
+    connection: &mut Connection,
+    org: &OrgGroup<'_>,
+    tried: Result<bool, (Failure, bool)>,
+    fences: &mut Fences,
+) -> Result<(), GivenUp> {
     match tried {
         Ok(true) => Ok(()),
-        Ok(false) => Err(conflict(connection, org.org)),
+        Ok(false) => Err(conflict(connection, org.org, fences)),
         Err((failure, true)) => Err(GivenUp::at_the_end(failure)),
         Err((failure, false)) => Err(GivenUp::before_the_end(failure)),
     }
@@ -54,7 +62,7 @@ fn attempt(
     org: &OrgGroup<'_>,
     head: HeadRecord,
     chunk: &Chunk,
-    base: Option<Seq>,
+    (base, fence): (Option<Seq>, i64),
 ) -> Result<bool, (Failure, bool)> {
     let sent = Cell::new(false);
     let moved = connection.run(async |session| {
@@ -64,6 +72,7 @@ fn attempt(
         let (name, payload) = (org.org.as_str(), payload(org));
         let mut parameters: Vec<&(dyn ToSql + Sync)> = vec![&name];
         parameters.extend(old.iter().chain(&new).map(|number| number as &(dyn ToSql + Sync)));
+        parameters.push(&fence);
         parameters.push(&payload);
         tables.iter().for_each(|rows| append(rows, &mut parameters));
         sent.set(true);
@@ -112,7 +121,7 @@ fn types(tables: &[TableRows<'_>]) -> Vec<Type> {
 
 fn sql(tables: &[TableRows<'_>]) -> String {
     let mut sql = "WITH head AS (UPDATE heads SET org_id = $5, seq = $6, next_id = $7, at = $8 \
-                   WHERE org = $1 AND org_id = $2 AND seq = $3 AND at = $4 AND halted_at_seq IS NULL RETURNING org)"
+                   WHERE org = $1 AND org_id = $2 AND seq = $3 AND at = $4 AND fence = $9 AND halted_at_seq IS NULL RETURNING org)"
         .to_owned();
     let mut next = OWN_PARAMETERS + 1;
     for rows in tables {
@@ -128,6 +137,6 @@ fn sql(tables: &[TableRows<'_>]) -> String {
             }
         }
     }
-    sql.push_str(&format!(" SELECT pg_notify('{CHANNEL}', $9) FROM head"));
+    sql.push_str(&format!(" SELECT pg_notify('{CHANNEL}', $10) FROM head"));
     sql
 }

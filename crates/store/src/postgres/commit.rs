@@ -16,9 +16,10 @@ use super::at_once::write_at_once;
 use super::chunk::Chunk;
 use super::connection::{Connection, Failure, Prepared, Session};
 use super::layout::key_columns;
-use super::read::halted_at;
+use super::read::{Obstacles, obstacles};
 use super::rows::{Head, Put, delete_sql, key_types, put_sql, put_types};
 use super::wire::seq_to_sql;
+use super::writer::Fences;
 use crate::{Base, CommitError, Group, OrgGroup, StoreError, Table};
 
 /// Where the news of a commit goes.
@@ -79,15 +80,27 @@ fn known(failure: Failure) -> CommitError {
 }
 
 /// Writes the group. `begun`: the connection is in a transaction that has the lock on what is written.
-pub(super) fn write(connection: &mut Connection, group: &Group<'_>, begun: bool) -> Result<(), GivenUp> {
+pub(super) fn write(
+    connection: &mut Connection,
+    group: &Group<'_>,
+    begun: bool,
+    fences: &mut Fences,
+) -> Result<(), GivenUp> {
+    for org in group.orgs.iter().filter(|org| org.base != Base::Absent) {
+        if !fences.contains_key(org.org) {
+            let found = connection.run(async |session| obstacles(session, org.org).await);
+            let found = found.map_err(|failure| GivenUp { broken: true, ..GivenUp::before_the_end(failure) })?;
+            fences.insert(org.org.clone(), found.fence);
+        }
+    }
     if !begun
         && let [org] = group.orgs.as_slice()
         && let (Base::At { .. }, false, Some(head)) = (org.base, org.erase, org.head)
         && let Some(chunk) = small(org).map_err(|error| GivenUp::before_the_end(Failure::Store(error)))?
     {
-        return write_at_once(connection, org, head, &chunk);
+        return write_at_once(connection, org, head, &chunk, fences);
     }
-    let written = write_in_steps(connection, group, begun);
+    let written = write_in_steps(connection, group, begun, fences);
     match written {
         Ok(()) => Ok(()),
         // Gives up what was written so far.
@@ -161,18 +174,35 @@ pub(super) async fn wait_for_standbys(session: &Session) -> Result<(), Failure> 
     Ok(())
 }
 
-/// An org is not where the group wants it: somebody was faster, or nobody writes to it any more.
-pub(super) fn conflict(connection: &mut Connection, org: &OrgName) -> GivenUp {
-    let error = match connection.run(async |session| halted_at(session, org).await) {
-        Ok(Some(seen)) => CommitError::Failed(StoreError::Diverged { org: org.clone(), seen }),
-        Ok(None) => CommitError::Conflict,
+/// Where the writer has seen the org's fence.
+pub(super) fn fence_of(fences: &Fences, org: &OrgName) -> i64 {
+    fences.get(org).copied().unwrap_or(0)
+}
+
+/// An org is not where the group wants it: somebody was faster, or moved the fence, or nobody writes to it
+/// any more.
+pub(super) fn conflict(connection: &mut Connection, org: &OrgName, fences: &mut Fences) -> GivenUp {
+    let error = match connection.run(async |session| obstacles(session, org).await) {
+        Ok(Obstacles { halted_at: Some(seen), .. }) => {
+            CommitError::Failed(StoreError::Diverged { org: org.clone(), seen })
+        }
+        Ok(Obstacles { halted_at: None, fence }) if fence == fence_of(fences, org) => CommitError::Conflict,
+        Ok(Obstacles { halted_at: None, fence }) => {
+            fences.insert(org.clone(), fence);
+            CommitError::Fenced
+        }
         Err(failure) => return GivenUp { again: false, ..GivenUp::before_the_end(failure) },
     };
     GivenUp { error, broken: false, again: false }
 }
 
 /// Writes any group as a transaction of several statements.
-fn write_in_steps(connection: &mut Connection, group: &Group<'_>, begun: bool) -> Result<(), GivenUp> {
+fn write_in_steps(
+    connection: &mut Connection,
+    group: &Group<'_>,
+    begun: bool,
+    fences: &mut Fences,
+) -> Result<(), GivenUp> {
     let mut orgs: Vec<_> = group.orgs.iter().collect();
     // Everybody locks in the same order.
     orgs.sort_by_key(|org| org.org);
@@ -183,12 +213,12 @@ fn write_in_steps(connection: &mut Connection, group: &Group<'_>, begun: bool) -
             }
             Ok::<_, Failure>(())
         };
-        let moves = try_join_all(orgs.iter().map(|org| move_head(session, org)));
+        let moves = try_join_all(orgs.iter().map(|org| move_head(session, org, fence_of(fences, org.org))));
         Ok(try_join(begin, moves).await?.1)
     });
     let moved = moved.map_err(GivenUp::before_the_end)?;
     if let Some((org, _)) = orgs.iter().zip(moved).find(|(_, moved)| !moved) {
-        return Err(conflict(connection, org.org));
+        return Err(conflict(connection, org.org, fences));
     }
     for org in &orgs {
         write_rows(connection, org).map_err(GivenUp::before_the_end)?;
@@ -204,7 +234,7 @@ fn write_in_steps(connection: &mut Connection, group: &Group<'_>, begun: bool) -
 }
 
 /// Moves the org's head, or takes it away where its history goes. False: it is not at its base.
-async fn move_head(session: &Session, org: &OrgGroup<'_>) -> Result<bool, Failure> {
+async fn move_head(session: &Session, org: &OrgGroup<'_>, fence: i64) -> Result<bool, Failure> {
     let name = org.org.as_str();
     let base = base_numbers(org.base);
     let new = org.head.as_ref().map(head_numbers);
@@ -217,12 +247,15 @@ async fn move_head(session: &Session, org: &OrgGroup<'_>) -> Result<bool, Failur
         (Base::Absent, None) => "SELECT WHERE NOT EXISTS (SELECT FROM heads WHERE org = $1)",
         (Base::At { .. }, Some(new)) if !org.erase => {
             parameters.extend(base.iter().chain(new).map(|n| (n as &(dyn ToSql + Sync), Type::INT8)));
+            parameters.push((&fence, Type::INT8));
             "UPDATE heads SET org_id = $5, seq = $6, next_id = $7, at = $8 \
-             WHERE org = $1 AND org_id = $2 AND seq = $3 AND at = $4 AND halted_at_seq IS NULL"
+             WHERE org = $1 AND org_id = $2 AND seq = $3 AND at = $4 AND fence = $9 AND halted_at_seq IS NULL"
         }
         (Base::At { .. }, _) => {
             parameters.extend(base.iter().map(|n| (n as &(dyn ToSql + Sync), Type::INT8)));
-            "DELETE FROM heads WHERE org = $1 AND org_id = $2 AND seq = $3 AND at = $4 AND halted_at_seq IS NULL"
+            parameters.push((&fence, Type::INT8));
+            "DELETE FROM heads \
+             WHERE org = $1 AND org_id = $2 AND seq = $3 AND at = $4 AND fence = $5 AND halted_at_seq IS NULL"
         }
     };
     Ok(session.client.execute_typed(sql, &parameters).await? == 1)

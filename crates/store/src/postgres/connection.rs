@@ -147,6 +147,7 @@ pub(super) enum Prepared {
     ChangesFrom,
     ChangesAfter,
     FindTransaction,
+    Fence,
     MetaGet,
     Metas,
     /// Rows by their keys.

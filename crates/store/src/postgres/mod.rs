@@ -196,7 +196,7 @@ impl MetaStore for PostgresStore {
         for again in [true, false] {
             let mut connection = writer.take(&self.reach).map_err(CommitError::Failed)?;
             let begun = writer.take_turn();
-            let Err(given_up) = commit::write(&mut connection, group, begun) else {
+            let Err(given_up) = commit::write(&mut connection, group, begun, writer.fences()) else {
                 writer.keep(connection);
                 // Whatever was committed before it is behind it in the log.
                 writer.settled();
@@ -243,6 +243,13 @@ impl MetaStore for PostgresStore {
         writer.keep(connection);
         writer.settled();
         Ok(found)
+    }
+
+    fn settle_transaction(&self, org: &OrgName, id: TransactionId) -> Result<Option<Seq>, StoreError> {
+        match self.find_transaction(org, id)? {
+            Some(seq) => Ok(Some(seq)),
+            None => self.ask(async |session| read::settle(session, org, id).await),
+        }
     }
 
     fn meta_get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {

@@ -110,14 +110,27 @@ pub(super) fn find_transaction(
     org: &OrgName,
     id: TransactionId,
 ) -> Result<Option<Seq>, Failure> {
-    connection.run(async |session| {
-        let sql = || "SELECT seq, step FROM changes WHERE org = $1 AND transaction_id = $2 ORDER BY seq DESC LIMIT 1";
-        let statement =
-            session.prepare(Prepared::FindTransaction, &[Type::TEXT, Type::TEXT], || sql().to_owned()).await?;
-        let row = session.client.query_opt(&statement, &[&org.as_str(), &id.to_string()]).await?;
-        let Some(row) = row else { return Ok(None) };
-        Ok(Some(read_change_key(row.try_get(0)?, row.try_get(1)?)?.0))
-    })
+    connection.run(async |session| look_for(session, org, id).await)
+}
+
+async fn look_for(session: &Session, org: &OrgName, id: TransactionId) -> Result<Option<Seq>, Failure> {
+    let sql = || "SELECT seq, step FROM changes WHERE org = $1 AND transaction_id = $2 ORDER BY seq DESC LIMIT 1";
+    let statement = session.prepare(Prepared::FindTransaction, &[Type::TEXT, Type::TEXT], || sql().to_owned()).await?;
+    let row = session.client.query_opt(&statement, &[&org.as_str(), &id.to_string()]).await?;
+    let Some(row) = row else { return Ok(None) };
+    Ok(Some(read_change_key(row.try_get(0)?, row.try_get(1)?)?.0))
+}
+
+/// Finds out for good whether the transaction `id` was committed. Whoever commits now is waited for. If it
+/// is not there then, the fence of the org is moved: a commit says where its writer has seen it, so that one
+/// that was sent before, and is still held up somewhere, comes to nothing when it arrives.
+pub(super) async fn settle(session: &Session, org: &OrgName, id: TransactionId) -> Result<Option<Seq>, Failure> {
+    session.client.batch_execute("BEGIN ISOLATION LEVEL READ COMMITTED").await?;
+    let sql = "UPDATE heads SET fence = fence + 1 WHERE org = $1";
+    session.client.execute_typed(sql, &[(&org.as_str(), Type::TEXT)]).await?;
+    let found = look_for(session, org, id).await?;
+    session.client.batch_execute(if found.is_some() { "ROLLBACK" } else { "COMMIT" }).await?;
+    Ok(found)
 }
 
 /// A value that the store has once.
@@ -156,12 +169,24 @@ pub(super) async fn halt(session: &Session, org: &OrgName, seen: Seq) -> Result<
     Ok(())
 }
 
-/// Where the org was halted.
-pub(super) async fn halted_at(session: &Session, org: &OrgName) -> Result<Option<Seq>, Failure> {
-    let sql = "SELECT halted_at_seq FROM heads WHERE org = $1";
-    let row = session.client.query_typed_opt(sql, &[(&org.as_str(), Type::TEXT)]).await?;
-    let seen = row.map(|row| row.try_get::<_, Option<i64>>(0)).transpose()?.flatten();
-    Ok(seen.map(|seen| Seq(u64::try_from(seen).unwrap_or(0))))
+/// What stands in the way of a commit, its base apart.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Obstacles {
+    /// The org was halted.
+    pub(super) halted_at: Option<Seq>,
+    /// See `settle`.
+    pub(super) fence: i64,
+}
+
+/// What stands in the way of a commit to the org. Nothing, if there is no such org.
+pub(super) async fn obstacles(session: &Session, org: &OrgName) -> Result<Obstacles, Failure> {
+    let sql = || "SELECT halted_at_seq, fence FROM heads WHERE org = $1".to_owned();
+    let statement = session.prepare(Prepared::Fence, &[Type::TEXT], sql).await?;
+    let Some(row) = session.client.query_opt(&statement, &[&org.as_str()]).await? else {
+        return Ok(Obstacles::default());
+    };
+    let halted_at = row.try_get::<_, Option<i64>>(0)?.map(|seen| Seq(u64::try_from(seen).unwrap_or(0)));
+    Ok(Obstacles { halted_at, fence: row.try_get(1)? })
 }
 
 /// Whether a commit could be written now, as far as the server says.

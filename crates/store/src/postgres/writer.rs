@@ -4,8 +4,10 @@
 //! still be at work in its old session; whoever opens the next connection takes the lock first, ending
 //! the old session if it has to. After that the transaction is there or never will be.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use dataglot_model::OrgName;
 use tokio_postgres::types::Type;
 
 use super::connection::{Connection, Failure, Session};
@@ -26,7 +28,13 @@ pub(super) struct Writer {
     fresh: bool,
     /// The connection is in a transaction that has locked the head of an org.
     turn: bool,
+    fences: Fences,
 }
+
+/// Where the writer has seen the fence of each org that it writes to. It looks again only when a commit came
+/// to nothing, and then all that was in that commit gets other ids: so no id that was ever sent with an older
+/// fence is sent with a newer one.
+pub(super) type Fences = BTreeMap<OrgName, i64>;
 
 impl Writer {
     pub(super) fn new() -> Result<Self, StoreError> {
@@ -35,7 +43,14 @@ impl Writer {
             tracing::error!(%error, "no random number for a lock");
             StoreError::Internal
         })?;
-        Ok(Writer { connection: None, lock: i64::from_ne_bytes(lock), in_doubt: false, fresh: false, turn: false })
+        Ok(Writer {
+            connection: None,
+            lock: i64::from_ne_bytes(lock),
+            in_doubt: false,
+            fresh: false,
+            turn: false,
+            fences: Fences::new(),
+        })
     }
 
     /// The connection, opened if there is none, or if the server has hung up. It is given back with
@@ -52,6 +67,11 @@ impl Writer {
         let mut connection = opened?;
         connection.run(async |session| fence(session, self.lock).await).map_err(|f| f.into_store_error("write"))?;
         Ok(connection)
+    }
+
+    /// What is known of the fences of orgs.
+    pub(super) fn fences(&mut self) -> &mut Fences {
+        &mut self.fences
     }
 
     /// The connection that is given back is in a transaction that has the lock.

@@ -369,7 +369,7 @@ impl MetaStore for RedbStore {
             Ok(())
         };
         self.write(&write).map_err(|error| match error {
-            CommitError::Conflict => StoreError::Contended,
+            CommitError::Conflict | CommitError::Fenced => StoreError::Contended,
             CommitError::Full => StoreError::DiskFull,
             CommitError::Unknown(error) | CommitError::Failed(error) => error,
         })

@@ -12,7 +12,7 @@ use crate::proxy::Proxy;
 use crate::rig::open;
 
 /// A store whose server is reached through `proxy`.
-fn through(proxy: &Proxy, database: &Database) -> PostgresOptions {
+pub(crate) fn through(proxy: &Proxy, database: &Database) -> PostgresOptions {
     let dsn = format!(
         "host=127.0.0.1 port={} user={name} password={} dbname={name} sslmode=disable",
         proxy.port(),
@@ -67,14 +67,14 @@ fn a_commit_that_was_declared_lost_does_not_come_after_all() {
 }
 
 /// A session that stays open until it is dropped.
-struct Session {
+pub(crate) struct Session {
     runtime: tokio::runtime::Runtime,
     client: Option<tokio_postgres::Client>,
     connection: Option<tokio::task::JoinHandle<()>>,
 }
 
 impl Session {
-    fn open(dsn: &str, sql: &str) -> Session {
+    pub(crate) fn open(dsn: &str, sql: &str) -> Session {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let (client, connection) = runtime.block_on(tokio_postgres::connect(dsn, tokio_postgres::NoTls)).unwrap();
         let connection = runtime.spawn(async move { drop(connection.await) });

@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 /// Passes connections on to a server on loopback.
 pub struct Proxy {
@@ -18,6 +19,10 @@ struct State {
     deaf: AtomicBool,
     /// New connections are closed at once.
     down: AtomicBool,
+    /// What the server is asked does not arrive for now.
+    held: AtomicBool,
+    /// Something is held.
+    holds: AtomicBool,
     /// Both ends of each connection.
     open: Mutex<Vec<[TcpStream; 2]>>,
 }
@@ -48,6 +53,22 @@ impl Proxy {
         self.state.deaf.store(lose, Ordering::SeqCst);
     }
 
+    /// What the server is asked arrives later: once this is taken back, whatever has become of its client.
+    pub fn hold_questions(&self, hold: bool) {
+        self.state.holds.store(false, Ordering::SeqCst);
+        self.state.held.store(hold, Ordering::SeqCst);
+    }
+
+    /// Whether something that the server was asked is held.
+    pub fn holds_a_question(&self) -> bool {
+        self.state.holds.load(Ordering::SeqCst)
+    }
+
+    /// Lets no new connections through until told otherwise.
+    pub fn refuse_new(&self, refuse: bool) {
+        self.state.down.store(refuse, Ordering::SeqCst);
+    }
+
     /// Closes every connection on the client's side only: the server goes on with what it was asked.
     pub fn cut_clients(&self) {
         for [client, _] in self.state.open.lock().unwrap().iter() {
@@ -74,10 +95,15 @@ impl State {
         let clones = || [client.try_clone().unwrap(), server.try_clone().unwrap()];
         self.open.lock().unwrap().push(clones());
         let [mut from, mut to] = clones();
+        let state = Arc::clone(self);
         thread::spawn(move || {
             let mut buffer = [0; 16 << 10];
             // The server is not told that the client is gone: a network would not do that either.
             while let Ok(length @ 1..) = from.read(&mut buffer) {
+                while state.held.load(Ordering::SeqCst) {
+                    state.holds.store(true, Ordering::SeqCst);
+                    thread::sleep(Duration::from_millis(1));
+                }
                 if to.write_all(&buffer[..length]).is_err() {
                     return;
                 }

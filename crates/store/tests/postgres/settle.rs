@@ -1,0 +1,102 @@
+//! M5: who is told of a transaction that it was not committed is never proved wrong.
+
+use std::thread;
+
+use dataglot_model::{Seq, TransactionId};
+use dataglot_pgtest::{Cluster, Database};
+use dataglot_store::SubmitError;
+use dataglot_store::conformance::hub::block_on;
+use dataglot_store::conformance::image::{Request, submit};
+use dataglot_store::conformance::sample::role;
+use dataglot_store::open_postgres;
+
+use crate::backend::{committed, create, default, has, hub, until};
+use crate::outage::{Session, through};
+use crate::proxy::Proxy;
+use crate::rig::open;
+
+/// Lets what is held go on to the server, and waits until the session that commits has done it.
+fn deliver(proxy: &Proxy, database: &Database) {
+    let now = database.query_one("SELECT clock_timestamp()");
+    proxy.hold_questions(false);
+    let done = format!(
+        "SELECT count(*) FROM pg_stat_activity a JOIN pg_locks l USING (pid) \
+         WHERE l.locktype = 'advisory' AND a.datname = current_database() AND a.state = 'idle' \
+         AND a.query_start > '{now}'"
+    );
+    until("it arrives", || database.query_one(&done) == "1");
+}
+
+/// The commit is on a line that is held, and its coordinator has given up. Another coordinator says that it
+/// was not committed; then it arrives.
+#[test]
+fn m5_a_commit_that_arrives_after_the_answer_does_nothing() {
+    let database = Cluster::shared().database();
+    let proxy = Proxy::start(Cluster::shared().port());
+    let (one, two) = (hub(open_postgres(through(&proxy, &database)).unwrap()), hub(open(&database)));
+    create(&one, 6, "before").unwrap();
+    proxy.hold_questions(true);
+    let lost = thread::scope(|scope| {
+        let writer = scope.spawn(|| create(&one, 7, "a"));
+        until("it is sent", || proxy.holds_a_question());
+        proxy.refuse_new(true);
+        proxy.cut_clients();
+        writer.join().unwrap()
+    });
+    assert_eq!(lost, Err(SubmitError::Unknown(TransactionId(7))));
+    assert_eq!(block_on(two.transaction(&default(), TransactionId(7))), Ok(None));
+    deliver(&proxy, &database);
+    assert_eq!(committed(&database), "2");
+    assert_eq!(block_on(two.transaction(&default(), TransactionId(7))), Ok(None));
+    // Its own coordinator says the same, and goes on.
+    proxy.refuse_new(false);
+    until("it is reached", || block_on(one.transaction(&default(), TransactionId(7))) == Ok(None));
+    let done = submit(&one, &default(), 8, Request::Create(role("b"))).wait().unwrap_or_else(|e| panic!("{e:?}"));
+    assert_eq!(done.seq, Some(Seq(3)));
+    assert!(has(&one, "b") && !has(&one, "a"));
+    // What is there is found by everybody.
+    for hub in [&one, &two] {
+        assert_eq!(block_on(hub.transaction(&default(), done.id)), Ok(Some(Seq(3))));
+    }
+}
+
+/// The same where the coordinator has not given up: it commits the transaction all the same, under another id.
+#[test]
+fn m5_what_was_said_not_to_be_committed_is_not_committed_by_a_retry() {
+    let database = Cluster::shared().database();
+    let proxy = Proxy::start(Cluster::shared().port());
+    let (one, two) = (hub(open_postgres(through(&proxy, &database)).unwrap()), hub(open(&database)));
+    create(&one, 6, "before").unwrap();
+    proxy.hold_questions(true);
+    let ticket = submit(&one, &default(), 7, Request::Create(role("a")));
+    until("it is sent", || proxy.holds_a_question());
+    assert_eq!(block_on(two.transaction(&default(), TransactionId(7))), Ok(None));
+    proxy.hold_questions(false);
+    let done = ticket.wait().unwrap_or_else(|error| panic!("{error:?}"));
+    assert_eq!(done.seq, Some(Seq(3)));
+    assert_ne!(done.id, TransactionId(7));
+    for hub in [&one, &two] {
+        assert_eq!(block_on(hub.transaction(&default(), TransactionId(7))), Ok(None));
+        assert_eq!(block_on(hub.transaction(&default(), done.id)), Ok(Some(Seq(3))));
+    }
+}
+
+/// Who asks while it is being committed waits for it.
+#[test]
+fn m5_a_commit_under_way_is_waited_for() {
+    let database = Cluster::shared().database();
+    let (one, two) = (hub(open(&database)), hub(open(&database)));
+    create(&one, 6, "before").unwrap();
+    let blocker = Session::open(&database.superuser_dsn(), "BEGIN; SELECT * FROM dataglot.heads FOR UPDATE");
+    let waiting = "SELECT count(*) FROM pg_stat_activity \
+                   WHERE wait_event_type = 'Lock' AND query LIKE '%heads%' AND datname = current_database()";
+    thread::scope(|scope| {
+        let writer = scope.spawn(|| create(&one, 7, "a"));
+        until("the commit waits", || database.query_one(waiting) == "1");
+        let asker = scope.spawn(|| block_on(two.transaction(&default(), TransactionId(7))));
+        until("the question waits", || database.query_one(waiting) == "2");
+        drop(blocker);
+        assert_eq!(writer.join().unwrap().unwrap(), Seq(3));
+        assert_eq!(asker.join().unwrap(), Ok(Some(Seq(3))));
+    });
+}
