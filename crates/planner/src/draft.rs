@@ -219,11 +219,7 @@ impl<'a> Draft<'a> {
 
     /// The name that `spec` means, whether or not there is such a role.
     pub(crate) fn role_name<'s>(&'s self, spec: &'s RoleSpec) -> &'s Name {
-        match spec {
-            RoleSpec::Name(name) => name,
-            RoleSpec::CurrentUser | RoleSpec::CurrentRole => &self.actor.current_user,
-            RoleSpec::SessionUser => &self.actor.session_user,
-        }
+        spec.resolve(self.actor)
     }
 
     /// The grantee that `spec` means.

@@ -6,10 +6,7 @@
 use std::collections::BTreeSet;
 
 use dataglot_grammar::{Limits, Parameters, ParseCx, parse, print};
-use dataglot_model::command::{
-    AlterRole, AlterRoleAction, AlterSecret, CreateRole, CreateSecret, OnExisting, RoleAttributes, SecretAction,
-    SecretValue,
-};
+use dataglot_model::command::OnExisting;
 use dataglot_model::def::{Header, MaskTarget, ObjectId, PolicyDef, RowFilterTarget, SecretOrigin};
 use dataglot_model::{
     Actor, Command, GrantTarget, Grantee, HeadRecord, Mutation, Name, ObjectRef, OrgName, PatternScope, Problem, Row,
@@ -103,81 +100,7 @@ fn command(sql: &str) -> Command<Sealed> {
 
 /// No statement here holds a credential.
 fn seal(command: Command<Sensitive>) -> Command<Sealed> {
-    let value = |value: SecretValue<Sensitive>| match value {
-        SecretValue::Env(variable) => SecretValue::Env(variable),
-        SecretValue::File(path) => SecretValue::File(path),
-        SecretValue::Redacted => SecretValue::Redacted,
-        SecretValue::Value(_) => panic!("a credential"),
-    };
-    let attributes = |a: RoleAttributes<Sensitive>| RoleAttributes {
-        superuser: a.superuser,
-        createrole: a.createrole,
-        login: a.login,
-        inherit: a.inherit,
-        bypassrls: a.bypassrls,
-        connection_limit: a.connection_limit,
-        password: a.password.map(|_| panic!("a credential")),
-        valid_until: a.valid_until,
-        ignored: a.ignored,
-    };
-    match command {
-        Command::CreateSecret(c) => Command::CreateSecret(CreateSecret {
-            name: c.name,
-            on_existing: c.on_existing,
-            value: c.value.map(value),
-            comment: c.comment,
-        }),
-        Command::AlterSecret(c) => Command::AlterSecret(AlterSecret {
-            name: c.name,
-            on_missing: c.on_missing,
-            expected: c.expected,
-            action: match c.action {
-                SecretAction::Value { value: at, grace } => SecretAction::Value { value: at.map(value), grace },
-                SecretAction::Rename { to, .. } => SecretAction::Rename { to, resealed: None, resealed_previous: None },
-                SecretAction::Owner(owner) => SecretAction::Owner(owner),
-            },
-        }),
-        Command::CreateRole(c) => Command::CreateRole(CreateRole {
-            form: c.form,
-            name: c.name,
-            on_existing: c.on_existing,
-            attributes: attributes(c.attributes),
-            in_roles: c.in_roles,
-            members: c.members,
-            admins: c.admins,
-            comment: c.comment,
-        }),
-        Command::AlterRole(c) => Command::AlterRole(AlterRole {
-            role: c.role,
-            on_missing: c.on_missing,
-            expected: c.expected,
-            action: match c.action {
-                AlterRoleAction::Attributes { attributes: a, comment } => {
-                    AlterRoleAction::Attributes { attributes: attributes(a), comment }
-                }
-                AlterRoleAction::Rename { to, resealed: _ } => AlterRoleAction::Rename { to, resealed: None },
-                AlterRoleAction::Set { name, value } => AlterRoleAction::Set { name, value },
-                AlterRoleAction::Reset(name) => AlterRoleAction::Reset(name),
-                AlterRoleAction::ResetAll => AlterRoleAction::ResetAll,
-            },
-        }),
-        Command::CreateCatalog(c) => Command::CreateCatalog(c),
-        Command::AlterCatalog(c) => Command::AlterCatalog(c),
-        Command::CreateMask(c) => Command::CreateMask(c),
-        Command::AlterMask(c) => Command::AlterMask(c),
-        Command::CreateRowFilter(c) => Command::CreateRowFilter(c),
-        Command::AlterRowFilter(c) => Command::AlterRowFilter(c),
-        Command::CreateView(c) => Command::CreateView(c),
-        Command::AlterView(c) => Command::AlterView(c),
-        Command::Drop(c) => Command::Drop(c),
-        Command::GrantPrivileges(c) => Command::GrantPrivileges(c),
-        Command::RevokePrivileges(c) => Command::RevokePrivileges(c),
-        Command::GrantMembership(c) => Command::GrantMembership(c),
-        Command::RevokeMembership(c) => Command::RevokeMembership(c),
-        Command::Comment(c) => Command::Comment(c),
-        Command::ReassignOwned(c) => Command::ReassignOwned(c),
-        Command::DropOwned(c) => Command::DropOwned(c),
-    }
+    command.map_credential(|_| panic!("a credential"))
 }
 
 /// Every object, with its header.

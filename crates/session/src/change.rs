@@ -83,8 +83,8 @@ impl Session {
     /// Hands a command to the committer as it is: it alone is a transaction.
     pub(crate) async fn change_directly(&mut self, command: Command<Sensitive>) -> Result<Outcome, SessionError> {
         let statement = self.audited(print(&command));
-        let id = self.engine.transaction_id()?;
-        let done = self.change_alone(command, &statement, id).await;
+        let mut id = self.engine.transaction_id()?;
+        let done = self.change_alone(command, &statement, &mut id).await;
         self.audit_alone(&statement, id, &done);
         done.map(|(outcome, _)| outcome)
     }
@@ -93,7 +93,7 @@ impl Session {
         &mut self,
         command: Command<Sensitive>,
         statement: &Audited,
-        id: TransactionId,
+        id: &mut TransactionId,
     ) -> Result<(Outcome, Committed), SessionError> {
         check_role_settings(&command)?;
         if self.scoped.settings.is_on("default_transaction_read_only") {
@@ -105,7 +105,8 @@ impl Session {
             let newest = self.look(Look::Write).await?;
             let actor = self.actor(&newest.0)?;
             let again = command.take().ok_or_else(|| SessionError::bug("no command"))?;
-            let keep = (carries_credential(&again) && attempt < SEAL_ATTEMPTS_MAX).then(|| again.clone());
+            // What is sealed is sealed against the state.
+            let keep = (again.carrier().is_some() && attempt < SEAL_ATTEMPTS_MAX).then(|| again.clone());
             let engine = Arc::clone(&self.engine);
             let kind = self.password_kind();
             let own = sets_password_of(&again, &actor);
@@ -163,8 +164,8 @@ impl Session {
         let statement = Statement::Org(command);
         let audited = self.audited(print_statement(&statement));
         let Statement::Org(command) = statement else { return Err(SessionError::bug("no org command")) };
-        let id = self.engine.transaction_id()?;
-        let done = self.change_orgs(command, way, &audited, id).await;
+        let mut id = self.engine.transaction_id()?;
+        let done = self.change_orgs(command, way, &audited, &mut id).await;
         self.audit_alone(&audited, id, &done);
         done.map(|(outcome, _)| outcome)
     }
@@ -193,7 +194,7 @@ impl Session {
         command: OrgCommand<Sensitive>,
         way: Way,
         statement: &Audited,
-        id: TransactionId,
+        id: &mut TransactionId,
     ) -> Result<(Outcome, Committed), SessionError> {
         let tag = command.tag();
         self.require_alone(tag, way)?;
@@ -239,15 +240,16 @@ impl Session {
     }
 
     /// Puts a transaction in the queue and waits for what becomes of it. A cancel or a timeout takes it
-    /// back if the committer has not got it yet; otherwise its outcome is waited for.
+    /// back if the committer has not got it yet; otherwise its outcome is waited for. `id` is what it is called
+    /// in the end, or, if it is stale, what the next try is to be called.
     pub(crate) async fn submit(
         &mut self,
-        id: TransactionId,
+        id: &mut TransactionId,
         request: Request,
         at: Timestamp,
     ) -> Result<(Answer, Committed), SubmitFailure> {
         let actor = self.scoped.identity.current().actor.session_user.clone();
-        let submission = Submission { org: self.org.clone(), id, at, actor, session: self.mark(), request };
+        let submission = Submission { org: self.org.clone(), id: *id, at, actor, session: self.mark(), request };
         let mut ticket = self.engine.hub().submit(submission);
         let done = tokio::select! {
             biased;
@@ -261,6 +263,7 @@ impl Session {
         };
         match done {
             Ok(done) => {
+                *id = done.id;
                 let seq = done.seq.map(|s| s.0);
                 tracing::debug!(org = self.org.as_str(), seq, pid = self.pid(), "committed");
                 self.keep_own_password(done.seq).await;
@@ -271,7 +274,10 @@ impl Session {
                 }
                 Ok((done.answer, done.seq))
             }
-            Err(SubmitError::Refused(Refusal { error, stale: true })) => Err(SubmitFailure::Stale(error)),
+            Err(SubmitError::Refused(Refusal { error, stale: true })) => {
+                *id = self.engine.transaction_id().map_err(SubmitFailure::Other)?;
+                Err(SubmitFailure::Stale(error))
+            }
             Err(error) => Err(SubmitFailure::Other(match error {
                 SubmitError::Refused(refusal) => refusal.error,
                 SubmitError::Full => {
@@ -284,37 +290,17 @@ impl Session {
                 }
                 SubmitError::Withdrawn => SessionError::canceled(),
                 SubmitError::Failed(error) => SessionError::of(&error),
-                SubmitError::Unknown(id) => SessionError::new(
-                    SqlState::TransactionResolutionUnknown,
-                    "it is not known whether the transaction was committed",
-                )
-                .with_detail(format!("Its id is {id}."))
-                .with_hint(format!("Ask later with SHOW TRANSACTION STATUS '{id}'.")),
+                SubmitError::Unknown(its) => {
+                    *id = its;
+                    SessionError::new(
+                        SqlState::TransactionResolutionUnknown,
+                        "it is not known whether the transaction was committed",
+                    )
+                    .with_detail(format!("Its id is {its}."))
+                    .with_hint(format!("Ask later with SHOW TRANSACTION STATUS '{its}'."))
+                }
             })),
         }
-    }
-}
-
-/// Whether sealing it depends on the state.
-fn carries_credential(command: &Command<Sensitive>) -> bool {
-    match command {
-        Command::CreateSecret(_) | Command::AlterSecret(_) | Command::CreateRole(_) | Command::AlterRole(_) => true,
-        Command::CreateCatalog(_)
-        | Command::AlterCatalog(_)
-        | Command::CreateMask(_)
-        | Command::AlterMask(_)
-        | Command::CreateRowFilter(_)
-        | Command::AlterRowFilter(_)
-        | Command::CreateView(_)
-        | Command::AlterView(_)
-        | Command::Drop(_)
-        | Command::GrantPrivileges(_)
-        | Command::RevokePrivileges(_)
-        | Command::GrantMembership(_)
-        | Command::RevokeMembership(_)
-        | Command::Comment(_)
-        | Command::ReassignOwned(_)
-        | Command::DropOwned(_) => false,
     }
 }
 

@@ -1,13 +1,10 @@
 //! The grammar, walked for what takes a credential.
 //!
-//! Everything that holds one is taken apart in full, without a wildcard: a new statement, clause or field does not
-//! compile until it is said here whether a credential stands in it. If one does, it is a [`Form`], and a form needs
-//! templates, which are parsed to see that the credential stands where it is said to.
+//! [`Command::credential`] takes everything that holds one apart in full, without a wildcard: a new statement, clause or
+//! field does not compile until it is said there whether a credential stands in it. If one does, it is a [`Form`], and a
+//! form needs templates, which are parsed to see that the credential stands where it is said to.
 
-use dataglot_model::command::{
-    AlterRole, AlterRoleAction, AlterSecret, CreateRole, CreateSecret, PasswordChange, RoleAttributes, SecretAction,
-    SecretValue,
-};
+use dataglot_model::command::{Carrier, Credential};
 use dataglot_model::connector::{Connector, OptionType};
 use dataglot_model::{Command, Explain, OrgCommand, Read, Sensitive, Statement};
 
@@ -52,6 +49,7 @@ impl Form {
                 "ALTER USER kept PASSWORD {v}",
                 "ALTER ROLE kept WITH ENCRYPTED PASSWORD {v} NOCREATEROLE",
                 "ALTER ROLE CURRENT_USER PASSWORD {v}",
+                "ALTER USER SESSION_USER WITH PASSWORD {v}",
                 "ALTER USER IF EXISTS nobody PASSWORD {v}",
             ],
             Form::CreateOrg => {
@@ -66,7 +64,7 @@ pub fn credentials(statement: &Statement<Sensitive>) -> Vec<(Form, &Sensitive)> 
     match statement {
         Statement::Change(command) => of_command(command),
         Statement::Org(OrgCommand::Create { name: _, on_existing: _, admin: _, password }) => {
-            password.iter().filter_map(|change| of_password(&change.value)).map(|v| (Form::CreateOrg, v)).collect()
+            password.iter().filter_map(|change| change.value.password()).map(|v| (Form::CreateOrg, v)).collect()
         }
         Statement::Org(OrgCommand::Drop { name: _, on_missing: _, behavior: _ }) => Vec::new(),
         Statement::Read(Read::Explain(Explain { format: _, command })) => of_command(command),
@@ -79,82 +77,21 @@ pub fn credentials(statement: &Statement<Sensitive>) -> Vec<(Form, &Sensitive)> 
 }
 
 fn of_command(command: &Command<Sensitive>) -> Vec<(Form, &Sensitive)> {
-    let found = match command {
-        Command::CreateSecret(CreateSecret { name: _, on_existing: _, value, comment: _ }) => {
-            of_secret(&value.value).map(|v| (Form::CreateSecret, v))
-        }
-        Command::AlterSecret(AlterSecret { name: _, on_missing: _, expected: _, action }) => match action {
-            SecretAction::Value { value, grace: _ } => of_secret(&value.value).map(|v| (Form::AlterSecret, v)),
-            // What is sealed again is not in the text.
-            SecretAction::Rename { to: _, resealed: _, resealed_previous: _ } | SecretAction::Owner(_) => None,
-        },
-        Command::CreateRole(role) => {
-            let CreateRole {
-                form: _,
-                name: _,
-                on_existing: _,
-                attributes,
-                in_roles: _,
-                members: _,
-                admins: _,
-                comment: _,
-            } = role;
-            of_attributes(attributes).map(|v| (Form::CreateRole, v))
-        }
-        Command::AlterRole(AlterRole { role: _, on_missing: _, expected: _, action }) => match action {
-            AlterRoleAction::Attributes { attributes, comment: _ } => {
-                of_attributes(attributes).map(|v| (Form::AlterRole, v))
-            }
-            AlterRoleAction::Rename { to: _, resealed: _ }
-            | AlterRoleAction::Set { name: _, value: _ }
-            | AlterRoleAction::Reset(_)
-            | AlterRoleAction::ResetAll => None,
-        },
+    let form = match command.carrier() {
+        Some(Carrier::CreateSecret(_)) => Form::CreateSecret,
+        Some(Carrier::AlterSecret(_)) => Form::AlterSecret,
+        Some(Carrier::CreateRole(_)) => Form::CreateRole,
+        Some(Carrier::AlterRole(_)) => Form::AlterRole,
         // A literal that would be a credential is refused as an option's value: see `refused`.
-        Command::CreateCatalog(_) | Command::AlterCatalog(_) | Command::CreateView(_) | Command::AlterView(_) => None,
-        Command::CreateMask(_)
-        | Command::AlterMask(_)
-        | Command::CreateRowFilter(_)
-        | Command::AlterRowFilter(_)
-        | Command::Drop(_)
-        | Command::GrantPrivileges(_)
-        | Command::RevokePrivileges(_)
-        | Command::GrantMembership(_)
-        | Command::RevokeMembership(_)
-        | Command::Comment(_)
-        | Command::ReassignOwned(_)
-        | Command::DropOwned(_) => None,
+        None => return Vec::new(),
     };
-    found.into_iter().collect()
-}
-
-fn of_secret(value: &SecretValue<Sensitive>) -> Option<&Sensitive> {
-    match value {
-        SecretValue::Value(value) => Some(value),
-        SecretValue::Env(_) | SecretValue::File(_) | SecretValue::Redacted => None,
-    }
-}
-
-fn of_attributes(attributes: &RoleAttributes<Sensitive>) -> Option<&Sensitive> {
-    let RoleAttributes {
-        superuser: _,
-        createrole: _,
-        login: _,
-        inherit: _,
-        bypassrls: _,
-        connection_limit: _,
-        password,
-        valid_until: _,
-        ignored: _,
-    } = attributes;
-    password.as_ref().and_then(|change| of_password(&change.value))
-}
-
-fn of_password(change: &PasswordChange<Sensitive>) -> Option<&Sensitive> {
-    match change {
-        PasswordChange::Set(value) => Some(value),
-        PasswordChange::Remove => None,
-    }
+    command
+        .credential()
+        .map(|credential| match credential {
+            Credential::Secret(value) | Credential::Password(value) => (form, value),
+        })
+        .into_iter()
+        .collect()
 }
 
 /// Statements in which somebody puts a credential where none may stand. All of them are refused.

@@ -6,6 +6,7 @@
 //! against a state (`CURRENT_USER`, whether a table is a view) is still open here.
 
 mod catalog;
+mod credential;
 mod drop;
 mod grant;
 mod policy;
@@ -14,6 +15,7 @@ mod secret;
 mod view;
 
 pub use catalog::{AlterCatalog, CatalogAction, CreateCatalog, OptionChange, OptionEntry, ValidateMode};
+pub use credential::{Carrier, Credential};
 pub use drop::{Behavior, Comment, DropObjects, DropOwned, ReassignOwned};
 pub use grant::{
     GrantMembership, GrantPrivileges, MembershipOption, PrivilegeItem, Privileges, RevokeMembership, RevokePrivileges,
@@ -25,7 +27,7 @@ pub use role::{
 pub use secret::{AlterSecret, CreateSecret, Grace, SecretAction, SecretValue};
 pub use view::{AlterView, CreateView, ViewAction, ViewQuery};
 
-use crate::{At, Grantee, Name};
+use crate::{Actor, At, Grantee, Name};
 
 /// Everything that changes the store. One variant a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,6 +85,17 @@ pub enum RoleSpec {
     CurrentUser,
     CurrentRole,
     SessionUser,
+}
+
+impl RoleSpec {
+    /// The name that it means for `actor`, whether or not there is such a role.
+    pub const fn resolve<'a>(&'a self, actor: &'a Actor) -> &'a Name {
+        match self {
+            RoleSpec::Name(name) => name,
+            RoleSpec::CurrentUser | RoleSpec::CurrentRole => &actor.current_user,
+            RoleSpec::SessionUser => &actor.session_user,
+        }
+    }
 }
 
 /// Who a statement grants to, or whom it names in a policy.

@@ -21,13 +21,12 @@ use std::sync::Arc;
 
 use dataglot_grammar::{Limits, Parameters, ParseCx, parse, split};
 use dataglot_model::command::{
-    AlterRole, AlterRoleAction, AlterSecret, CreateRole, CreateSecret, PasswordChange, RoleAttributes, SecretAction,
-    SecretValue,
+    AlterRole, AlterSecret, Carrier, CreateRole, CreateSecret, Credential, RoleSelector, SecretAction,
 };
 use dataglot_model::def::{ObjectId, PolicyDef};
 use dataglot_model::{
-    Actor, At, Command, HeadRecord, Mutation, Name, Notice, ObjectRef, OrgName, Problem, Row, RowKey, SchemaRef,
-    Sealed, SecretHash, Sensitive, Seq, Statement, Timestamp,
+    Actor, Command, HeadRecord, Mutation, Name, Notice, ObjectRef, OrgName, Problem, Row, RowKey, SchemaRef, Sealed,
+    SecretHash, Sensitive, Seq, Statement, Timestamp,
 };
 
 use crate::{Image, Plan, PlanCx, authorize, plan, plan_onto};
@@ -291,138 +290,59 @@ fn text_of(envelope: &[u8]) -> Option<String> {
 
 /// What the session does between parsing and planning.
 pub(crate) fn seal(image: &Image, actor: &Actor, command: Command<Sensitive>) -> Command<Sealed> {
-    let value = |secret: &Name, value: SecretValue<Sensitive>| match value {
-        SecretValue::Value(text) => SecretValue::Value(match image.secret(secret) {
-            Some(_) if opened(image, secret).as_deref() == Some(text.open()) => {
-                Sealed::Unchanged { seen: image.sealed_hash(secret) }
+    let target = match command.carrier() {
+        Some(Carrier::CreateSecret(CreateSecret { name, .. }) | Carrier::AlterSecret(AlterSecret { name, .. })) => {
+            Some(name.value.clone())
+        }
+        Some(Carrier::CreateRole(CreateRole { name, .. })) => Some(name.value.clone()),
+        Some(Carrier::AlterRole(AlterRole { role, .. })) => match role {
+            RoleSelector::One(spec) => Some(spec.value.resolve(actor).clone()),
+            RoleSelector::All => None,
+        },
+        None => None,
+    };
+    let mut command = command.map_credential(|credential| match credential {
+        Credential::Secret(text) => value(image, target.as_ref().unwrap(), &text),
+        Credential::Password(text) => verifier(image, target.as_ref(), &text),
+    });
+    if let Command::AlterSecret(AlterSecret { name, action, .. }) = &mut command
+        && let SecretAction::Rename { to, resealed, resealed_previous } = action
+        && let Some(secret) = image.secret(name)
+    {
+        let again = |version, text: &str, seen| match envelope(image, to, version, text) {
+            Sealed::Envelope { bytes, hash, value_version, seen: _, by } => {
+                Sealed::Envelope { bytes, hash, value_version, seen, by }
             }
-            Some(old) => envelope(image, secret, old.meta.value_version + 1, text.open()),
-            None => envelope(image, secret, 1, text.open()),
-        }),
-        SecretValue::Env(variable) => SecretValue::Env(variable),
-        SecretValue::File(path) => SecretValue::File(path),
-        SecretValue::Redacted => SecretValue::Redacted,
-    };
-    let attributes = |role: Option<&Name>, a: RoleAttributes<Sensitive>| {
-        let old = role.and_then(|role| image.role(role)).and_then(|role| role.def.verifier.clone());
-        RoleAttributes {
-            superuser: a.superuser,
-            createrole: a.createrole,
-            login: a.login,
-            inherit: a.inherit,
-            bypassrls: a.bypassrls,
-            connection_limit: a.connection_limit,
-            password: a.password.map(|at| {
-                at.map(|change| match change {
-                    PasswordChange::Remove => PasswordChange::Remove,
-                    PasswordChange::Set(text) if text.open().is_empty() => PasswordChange::Set(Sealed::EmptyPassword),
-                    PasswordChange::Set(text) => {
-                        let verifier = format!("verifier of {}", text.open());
-                        PasswordChange::Set(if old.as_deref() == Some(&verifier) {
-                            Sealed::Unchanged { seen: None }
-                        } else {
-                            Sealed::Verifier { text: verifier.into(), by: None }
-                        })
-                    }
-                })
-            }),
-            valid_until: a.valid_until,
-            ignored: a.ignored,
+            other => other,
+        };
+        *resealed_previous = secret.meta.previous.as_ref().and_then(|previous| {
+            Some(again(previous.value_version, &text_of(secret.previous?)?, image.previous_hash(name)))
+        });
+        *resealed = opened(image, name).map(|text| again(secret.meta.value_version, &text, image.sealed_hash(name)));
+    }
+    command
+}
+
+fn value(image: &Image, secret: &Name, text: &Sensitive) -> Sealed {
+    match image.secret(secret) {
+        Some(_) if opened(image, secret).as_deref() == Some(text.open()) => {
+            Sealed::Unchanged { seen: image.sealed_hash(secret) }
         }
-    };
-    match command {
-        Command::CreateSecret(c) => Command::CreateSecret(CreateSecret {
-            value: At::new(value(&c.name, c.value.value), c.value.span),
-            name: c.name,
-            on_existing: c.on_existing,
-            comment: c.comment,
-        }),
-        Command::AlterSecret(c) => Command::AlterSecret(AlterSecret {
-            action: match c.action {
-                SecretAction::Value { value: at, grace } => {
-                    SecretAction::Value { value: At::new(value(&c.name, at.value), at.span), grace }
-                }
-                SecretAction::Rename { to, resealed: _, resealed_previous: _ } => SecretAction::Rename {
-                    resealed_previous: image.secret(&c.name).and_then(|secret| {
-                        let text = text_of(secret.previous?)?;
-                        let Sealed::Envelope { bytes, hash, value_version, .. } =
-                            envelope(image, &to, secret.meta.previous.as_ref()?.value_version, &text)
-                        else {
-                            return None;
-                        };
-                        let seen = image.previous_hash(&c.name);
-                        Some(Sealed::Envelope { bytes, hash, value_version, seen, by: None })
-                    }),
-                    resealed: opened(image, &c.name).map(|text| {
-                        let version = image.secret(&c.name).unwrap().meta.value_version;
-                        match envelope(image, &to, version, &text) {
-                            Sealed::Envelope { bytes, hash, value_version, .. } => Sealed::Envelope {
-                                bytes,
-                                hash,
-                                value_version,
-                                seen: image.sealed_hash(&c.name),
-                                by: None,
-                            },
-                            other => other,
-                        }
-                    }),
-                    to,
-                },
-                SecretAction::Owner(role) => SecretAction::Owner(role),
-            },
-            name: c.name,
-            on_missing: c.on_missing,
-            expected: c.expected,
-        }),
-        Command::CreateRole(c) => Command::CreateRole(CreateRole {
-            attributes: attributes(Some(&c.name.value), c.attributes),
-            form: c.form,
-            name: c.name,
-            on_existing: c.on_existing,
-            in_roles: c.in_roles,
-            members: c.members,
-            admins: c.admins,
-            comment: c.comment,
-        }),
-        Command::AlterRole(c) => {
-            let target = match &c.role {
-                dataglot_model::command::RoleSelector::One(spec) => Some(match &spec.value {
-                    dataglot_model::command::RoleSpec::Name(name) => name.clone(),
-                    _ => actor.current_user.clone(),
-                }),
-                dataglot_model::command::RoleSelector::All => None,
-            };
-            Command::AlterRole(AlterRole {
-                action: match c.action {
-                    AlterRoleAction::Attributes { attributes: a, comment } => {
-                        AlterRoleAction::Attributes { attributes: attributes(target.as_ref(), a), comment }
-                    }
-                    AlterRoleAction::Rename { to, resealed: _ } => AlterRoleAction::Rename { to, resealed: None },
-                    AlterRoleAction::Set { name, value } => AlterRoleAction::Set { name, value },
-                    AlterRoleAction::Reset(name) => AlterRoleAction::Reset(name),
-                    AlterRoleAction::ResetAll => AlterRoleAction::ResetAll,
-                },
-                role: c.role,
-                on_missing: c.on_missing,
-                expected: c.expected,
-            })
-        }
-        Command::CreateCatalog(c) => Command::CreateCatalog(c),
-        Command::AlterCatalog(c) => Command::AlterCatalog(c),
-        Command::CreateMask(c) => Command::CreateMask(c),
-        Command::AlterMask(c) => Command::AlterMask(c),
-        Command::CreateRowFilter(c) => Command::CreateRowFilter(c),
-        Command::AlterRowFilter(c) => Command::AlterRowFilter(c),
-        Command::CreateView(c) => Command::CreateView(c),
-        Command::AlterView(c) => Command::AlterView(c),
-        Command::Drop(c) => Command::Drop(c),
-        Command::GrantPrivileges(c) => Command::GrantPrivileges(c),
-        Command::RevokePrivileges(c) => Command::RevokePrivileges(c),
-        Command::GrantMembership(c) => Command::GrantMembership(c),
-        Command::RevokeMembership(c) => Command::RevokeMembership(c),
-        Command::Comment(c) => Command::Comment(c),
-        Command::ReassignOwned(c) => Command::ReassignOwned(c),
-        Command::DropOwned(c) => Command::DropOwned(c),
+        Some(old) => envelope(image, secret, old.meta.value_version + 1, text.open()),
+        None => envelope(image, secret, 1, text.open()),
+    }
+}
+
+fn verifier(image: &Image, role: Option<&Name>, text: &Sensitive) -> Sealed {
+    if text.open().is_empty() {
+        return Sealed::EmptyPassword;
+    }
+    let verifier = format!("verifier of {}", text.open());
+    let old = role.and_then(|role| image.role(role)).and_then(|role| role.def.verifier.clone());
+    if old.as_deref() == Some(&verifier) {
+        Sealed::Unchanged { seen: None }
+    } else {
+        Sealed::Verifier { text: verifier.into(), by: None }
     }
 }
 

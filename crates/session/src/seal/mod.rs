@@ -10,15 +10,15 @@ mod need;
 mod password;
 mod secret;
 
-pub(crate) use detach::{Credential, attach, attach_former, detach, detach_org};
-pub(crate) use keys::{KeyCache, open_verifier};
+pub(crate) use detach::{attach, attach_renamed, detach, detach_org};
+pub(crate) use keys::{KeyCache, ciphertext, open_verifier};
 pub(crate) use need::{Left, Need, has_key, needs, next_batch};
 pub(crate) use password::PasswordKind;
 pub(crate) use secret::SECRET_KIND;
 
 use std::sync::Arc;
 
-use dataglot_model::command::{RoleSelector, RoleSpec};
+use dataglot_model::command::{Credential, RoleSelector};
 use dataglot_model::{Actor, Command, Name, OrgCommand, OrgName, Row, Sealed, Sensitive};
 use dataglot_planner::{FIRST_SUPERUSER, Image, authorize, authorize_org};
 
@@ -56,31 +56,29 @@ pub(crate) async fn seal(
     // Nobody makes the server hash or decrypt who may not run the statement.
     authorize(image, actor, &command).map(drop).map_err(|e| SessionError::of(&e))?;
     let mut password = None;
-    let sealed = match credential {
-        Some(Credential::Secret(value)) => Some(secret::seal_value(engine, image, &command, &value)?),
-        Some(Credential::Password(text)) => {
+    match (credential, renamed, renamed_role) {
+        (Some(Credential::Secret(value)), _, _) => {
+            let sealed = secret::seal_value(engine, image, &command, &value)?;
+            command = attach(command, &sealed);
+        }
+        (Some(Credential::Password(text)), _, _) => {
             let present = password::present(engine, image, actor, &command);
             let (sealed, seen) = password::verifier(engine, text, kind, present).await?;
             password = seen;
             let name = password::role_of(&command, actor);
-            Some(password::seal(engine, sealed, name.as_ref(), image.org(), || Sealer::of(engine, image))?)
+            let sealed = password::seal(engine, sealed, name.as_ref(), image.org(), || Sealer::of(engine, image))?;
+            command = attach(command, &sealed);
         }
-        None => match (renamed, renamed_role) {
-            (Some(rename), _) => {
-                let secret::Resealed { value, former } = secret::reseal(engine, image, &rename)?;
-                former.into_iter().for_each(|sealed| attach_former(&mut command, sealed));
-                value
-            }
-            (None, Some(rename)) => {
-                let sealed = password::reseal(engine, image, &rename)?;
-                password = Some(rename.seen);
-                Some(sealed)
-            }
-            (None, None) => None,
-        },
-    };
-    if let Some(sealed) = sealed {
-        attach(&mut command, sealed);
+        (None, Some(rename), _) => {
+            let secret::Resealed { value, former } = secret::reseal(engine, image, &rename)?;
+            attach_renamed(&mut command, value, former);
+        }
+        (None, None, Some(rename)) => {
+            let sealed = password::reseal(engine, image, &rename)?;
+            password = Some(rename.seen);
+            attach_renamed(&mut command, Some(sealed), None);
+        }
+        (None, None, None) => {}
     }
     Ok(SealedCommand { command, has_credential: true, password })
 }
@@ -96,7 +94,7 @@ pub(crate) async fn seal_org(
     kind: PasswordKind,
     command: OrgCommand<Sensitive>,
 ) -> Result<OrgCommand<Sealed>, SessionError> {
-    let (mut command, credential) = detach_org(command);
+    let (command, credential) = detach_org(command);
     if let Some(text) = credential {
         authorize_org(image, actor, &command).map(drop).map_err(|e| SessionError::of(&e))?;
         let exists = match &command {
@@ -111,7 +109,7 @@ pub(crate) async fn seal_org(
             };
             sealed = password::seal(engine, sealed, admin.as_ref(), org, || Sealer::of_new_org(engine, org))?;
         }
-        detach::attach_org(&mut command, sealed);
+        return Ok(detach::attach_org(command, &sealed));
     }
     Ok(command)
 }
@@ -119,11 +117,7 @@ pub(crate) async fn seal_org(
 /// The role that `ALTER ROLE` means.
 pub(crate) fn selected(role: &RoleSelector, actor: &Actor) -> Option<Name> {
     match role {
-        RoleSelector::One(spec) => Some(match &spec.value {
-            RoleSpec::Name(name) => name.clone(),
-            RoleSpec::CurrentUser | RoleSpec::CurrentRole => actor.current_user.clone(),
-            RoleSpec::SessionUser => actor.session_user.clone(),
-        }),
+        RoleSelector::One(spec) => Some(spec.value.resolve(actor).clone()),
         RoleSelector::All => None,
     }
 }

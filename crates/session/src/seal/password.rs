@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dataglot_model::command::{AlterRole, AlterRoleAction, CreateRole, OnExisting};
+use dataglot_model::command::{AlterRole, AlterRoleAction, Carrier, CreateRole, OnExisting};
 use dataglot_model::{Actor, Command, Name, OrgName, Sealed, Sensitive, Span, SqlState};
 use dataglot_planner::Image;
 use dataglot_vault::{VaultError, argon2, scram};
@@ -51,33 +51,16 @@ pub(super) fn present(engine: &Engine, image: &Image, actor: &Actor, command: &C
         }
         None => Present::None,
     };
-    match command {
-        Command::CreateRole(CreateRole { name, on_existing, .. }) => match on_existing {
+    match command.carrier() {
+        Some(Carrier::CreateRole(CreateRole { name, on_existing, .. })) => match on_existing {
             OnExisting::Error | OnExisting::Skip if image.role(name).is_some() => Present::Unused,
             OnExisting::Error | OnExisting::Skip | OnExisting::Replace | OnExisting::Alter => of(name),
         },
-        Command::AlterRole(AlterRole { role, .. }) => match super::selected(role, actor) {
+        Some(Carrier::AlterRole(AlterRole { role, .. })) => match super::selected(role, actor) {
             Some(name) if image.role(&name).is_some() => of(&name),
             Some(_) | None => Present::Unused,
         },
-        Command::CreateCatalog(_)
-        | Command::AlterCatalog(_)
-        | Command::CreateSecret(_)
-        | Command::AlterSecret(_)
-        | Command::CreateMask(_)
-        | Command::AlterMask(_)
-        | Command::CreateRowFilter(_)
-        | Command::AlterRowFilter(_)
-        | Command::CreateView(_)
-        | Command::AlterView(_)
-        | Command::Drop(_)
-        | Command::GrantPrivileges(_)
-        | Command::RevokePrivileges(_)
-        | Command::GrantMembership(_)
-        | Command::RevokeMembership(_)
-        | Command::Comment(_)
-        | Command::ReassignOwned(_)
-        | Command::DropOwned(_) => Present::Unused,
+        Some(Carrier::CreateSecret(_) | Carrier::AlterSecret(_)) | None => Present::Unused,
     }
 }
 

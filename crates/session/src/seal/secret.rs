@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dataglot_model::command::{AlterSecret, CreateSecret, OnExisting, SecretAction};
+use dataglot_model::command::{AlterSecret, Carrier, CreateSecret, OnExisting, SecretAction};
 use dataglot_model::def::SecretOrigin;
 use dataglot_model::{Command, Name, Sealed, SecretHash, Sensitive};
 use dataglot_planner::Image;
@@ -44,33 +44,18 @@ pub(super) fn seal_value(
     command: &Command<Sealed>,
     value: &Sensitive,
 ) -> Result<Sealed, SessionError> {
-    let (name, used) = match command {
-        Command::CreateSecret(CreateSecret { name, on_existing, .. }) => {
+    let (name, used) = match command.carrier() {
+        Some(Carrier::CreateSecret(CreateSecret { name, on_existing, .. })) => {
             let used = match on_existing {
                 OnExisting::Error | OnExisting::Skip => false,
                 OnExisting::Replace | OnExisting::Alter => true,
             };
             (&name.value, used)
         }
-        Command::AlterSecret(AlterSecret { name, .. }) => (&name.value, true),
-        Command::CreateCatalog(_)
-        | Command::AlterCatalog(_)
-        | Command::CreateRole(_)
-        | Command::AlterRole(_)
-        | Command::CreateMask(_)
-        | Command::AlterMask(_)
-        | Command::CreateRowFilter(_)
-        | Command::AlterRowFilter(_)
-        | Command::CreateView(_)
-        | Command::AlterView(_)
-        | Command::Drop(_)
-        | Command::GrantPrivileges(_)
-        | Command::RevokePrivileges(_)
-        | Command::GrantMembership(_)
-        | Command::RevokeMembership(_)
-        | Command::Comment(_)
-        | Command::ReassignOwned(_)
-        | Command::DropOwned(_) => return Err(SessionError::bug("a secret's value in another command")),
+        Some(Carrier::AlterSecret(AlterSecret { name, .. })) => (&name.value, true),
+        Some(Carrier::CreateRole(_) | Carrier::AlterRole(_)) | None => {
+            return Err(SessionError::bug("a secret's value in another command"));
+        }
     };
     let present = present(image, name);
     if let Some(present) = &present {
@@ -104,33 +89,14 @@ pub(super) struct Rename {
 
 /// Whether `command` renames a secret whose value has to be sealed again.
 pub(super) fn renamed(command: &Command<Sealed>, image: &Image) -> Option<Rename> {
-    match command {
-        Command::AlterSecret(AlterSecret { name, action: SecretAction::Rename { to, .. }, .. }) => {
-            let sealed = present(image, name).is_some_and(|p| p.hash.is_some()) || former(image, name).is_some();
-            let free = image.secret(to).is_none();
-            (sealed && free).then(|| Rename { from: name.value.clone(), to: to.value.clone() })
-        }
-        Command::CreateCatalog(_)
-        | Command::AlterCatalog(_)
-        | Command::CreateSecret(_)
-        | Command::AlterSecret(_)
-        | Command::CreateRole(_)
-        | Command::AlterRole(_)
-        | Command::CreateMask(_)
-        | Command::AlterMask(_)
-        | Command::CreateRowFilter(_)
-        | Command::AlterRowFilter(_)
-        | Command::CreateView(_)
-        | Command::AlterView(_)
-        | Command::Drop(_)
-        | Command::GrantPrivileges(_)
-        | Command::RevokePrivileges(_)
-        | Command::GrantMembership(_)
-        | Command::RevokeMembership(_)
-        | Command::Comment(_)
-        | Command::ReassignOwned(_)
-        | Command::DropOwned(_) => None,
-    }
+    let Some(Carrier::AlterSecret(AlterSecret { name, action: SecretAction::Rename { to, .. }, .. })) =
+        command.carrier()
+    else {
+        return None;
+    };
+    let sealed = present(image, name).is_some_and(|p| p.hash.is_some()) || former(image, name).is_some();
+    let free = image.secret(to).is_none();
+    (sealed && free).then(|| Rename { from: name.value.clone(), to: to.value.clone() })
 }
 
 /// The value before the present one, where it may still be had from the store: its number, ciphertext and hash.
