@@ -1,10 +1,11 @@
 //! Who may do what: the only place that decides it.
 //!
-//! Today superusers may change everything and nobody else anything. What one may not see answers exactly
-//! as what does not exist: a refusal here comes before anything is looked up.
+//! Today superusers may change everything, and everybody else their own password. What one may not see answers
+//! exactly as what does not exist: a refusal here comes before anything is looked up.
 
 use std::collections::BTreeSet;
 
+use dataglot_model::command::{AlterRole, AlterRoleAction, RoleAttributes, RoleSelector, RoleSpec};
 use dataglot_model::{
     Actor, Command, GrantTarget, Grantee, Name, ObjectRef, OrgCommand, PatternKind, PatternScope, Sealed, TableRef,
 };
@@ -44,7 +45,47 @@ impl<'c> AuthorizedOrg<'c> {
 /// [`PlanError::RoleDropped`], [`PlanError::Denied`].
 pub fn authorize<'c>(image: &Image, actor: &Actor, command: &'c Command<Sealed>) -> Result<Authorized<'c>, PlanError> {
     let actor = current_actor(image, actor)?;
-    if has_superuser(image, &actor) { Ok(Authorized { command, actor }) } else { Err(denied(action(command))) }
+    if has_superuser(image, &actor) {
+        return Ok(Authorized { command, actor });
+    }
+    match password_alone(command) {
+        Some(role) if *role.resolve(&actor) == actor.current_user => Ok(Authorized { command, actor }),
+        // The same whether there is such a role or not.
+        Some(_) => Err(PlanError::Denied {
+            action: action(command),
+            detail: "To change another role's password, the current user must have the SUPERUSER attribute.".to_owned(),
+        }),
+        None => Err(denied(action(command))),
+    }
+}
+
+/// The role whose password `command` sets or removes, if that is all that it does. As in PostgreSQL, the current user
+/// may do that to itself.
+fn password_alone(command: &Command<Sealed>) -> Option<&RoleSpec> {
+    let Command::AlterRole(AlterRole {
+        role: RoleSelector::One(role),
+        on_missing: _,
+        expected: _,
+        action: AlterRoleAction::Attributes { attributes, comment: None },
+    }) = command
+    else {
+        return None;
+    };
+    let RoleAttributes {
+        superuser: None,
+        createrole: None,
+        login: None,
+        inherit: None,
+        bypassrls: None,
+        connection_limit: None,
+        password: Some(_),
+        valid_until: None,
+        ignored,
+    } = attributes
+    else {
+        return None;
+    };
+    ignored.is_empty().then_some(&role.value)
 }
 
 /// Whether `actor`, a role of the org `default` whose image this is, may run a statement on orgs.

@@ -386,7 +386,7 @@ fn a_11_what_does_not_end_it_does_not() {
         assert!(session.query("SHOW ROLES").contains("C:SHOW"), "{sql}");
     }
     // Who changes its own password stays, in a block too; another session of its own does not.
-    run(served.address, "ALTER USER anna CONNECTION LIMIT -1 SUPERUSER");
+    run(served.address, "ALTER USER anna CONNECTION LIMIT -1");
     let mut other = log_in(served.address, "anna", "right");
     let said = session.query("ALTER USER anna PASSWORD 'new'");
     assert!(said.contains("C:ALTER ROLE"), "{said}");
@@ -394,7 +394,16 @@ fn a_11_what_does_not_end_it_does_not() {
     assert!(other.last(&support::client::query("SHOW ROLES")).contains("E:FATAL"));
     assert!(session.query("BEGIN; ALTER USER anna PASSWORD 'newer'; COMMIT").contains("C:COMMIT"));
     assert!(session.query("SHOW ROLES").contains("C:SHOW"));
-    drop(log_in(served.address, "anna", "newer"));
+    let mut other = log_in(served.address, "anna", "newer");
+    // Without a superuser's rights it may do that, and no more.
+    for sql in ["ALTER USER anna PASSWORD 'x' SUPERUSER", "ALTER USER admin PASSWORD 'x'", "CREATE ROLE r"] {
+        assert!(session.query(sql).contains("42501"), "{sql}");
+    }
+    assert!(session.query("ALTER USER CURRENT_USER PASSWORD NULL").contains("C:ALTER ROLE"));
+    assert!(session.query("SHOW ROLES").contains("C:SHOW"));
+    assert!(other.last(&support::client::query("SHOW ROLES")).contains("E:FATAL"));
+    run(served.address, "ALTER USER anna PASSWORD 'by another'");
+    assert!(session.last(&support::client::query("SHOW ROLES")).contains("E:FATAL"));
 }
 
 #[test]

@@ -114,8 +114,8 @@ impl Credentials {
 pub struct Proof {
     pub(crate) org_id: u64,
     pub(crate) role: ObjectId,
-    /// The verifier as it is stored.
-    pub(crate) stored: Arc<str>,
+    /// The verifier as it is stored. `None`: the session itself has taken the password away.
+    pub(crate) stored: Option<Arc<str>>,
     /// Of the verifier, opened: it stays when it is sealed again.
     pub(crate) digest: [u8; 32],
 }
@@ -123,11 +123,13 @@ pub struct Proof {
 impl Proof {
     /// The role's password is another one, and the session knows it.
     pub(crate) fn renew(&mut self, engine: &Engine, image: &Image, name: &Name) {
-        if let Some(stored) = image.role(name).and_then(|role| role.def.verifier.clone())
-            && let Ok(Some(opened)) = open_verifier(engine, image, name)
-        {
-            self.digest = dataglot_vault::hash(opened.as_bytes()).0;
-            self.stored = stored;
+        match (image.role(name).map(|role| role.def.verifier.clone()), open_verifier(engine, image, name)) {
+            (Some(Some(stored)), Ok(Some(opened))) => {
+                self.digest = dataglot_vault::hash(opened.as_bytes()).0;
+                self.stored = Some(stored);
+            }
+            (Some(None), _) => self.stored = None,
+            (Some(Some(_)) | None, Ok(_) | Err(_)) => {}
         }
     }
 }
@@ -232,7 +234,7 @@ impl Engine {
                 }
             };
             let digest = dataglot_vault::hash(verifier.as_bytes()).0;
-            let proof = Proof { org_id: state.0.head().org_id, role: role.header.id, stored, digest };
+            let proof = Proof { org_id: state.0.head().org_id, role: role.header.id, stored: Some(stored), digest };
             Some((PasswordVerifier::read(&verifier)?, may_log_in(self, role.def), proof))
         });
         Ok(match known.filter(|_| is_there) {
@@ -303,9 +305,12 @@ pub(crate) fn may_log_in(engine: &Engine, role: &RoleDef) -> bool {
 
 /// Whether the password that `proof` was given for is still the role's.
 pub(crate) fn still_holds(engine: &Engine, image: &Image, name: &Name, proof: &mut Proof) -> bool {
-    let Some(stored) = image.role(name).and_then(|role| role.def.verifier.clone()) else { return false };
+    let stored = image.role(name).and_then(|role| role.def.verifier.clone());
     if stored == proof.stored {
         return true;
+    }
+    if stored.is_none() {
+        return false;
     }
     match open_verifier(engine, image, name) {
         Ok(Some(opened)) if dataglot_vault::hash(opened.as_bytes()).0 == proof.digest => {

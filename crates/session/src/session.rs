@@ -318,15 +318,15 @@ impl Session {
         }
     }
 
-    /// The session's transaction was committed as `seq`. If its own password was changed by it, and by nobody
-    /// since, the session is one that came in by the new one.
+    /// The session's transaction was committed as `seq`. If its own password was changed by it, and its role by
+    /// nobody since, the session is one that came in by the new one.
     pub(crate) async fn keep_own_password(&mut self, seq: Option<Seq>) {
         if !std::mem::take(&mut self.sets_own_password) {
             return;
         }
         if let Ok(Some(state)) = self.engine.image(&self.org).await
-            && Some(state.0.head().seq) == seq
             && let Some(name) = state.0.role_by_id(self.login_id)
+            && state.0.role(&name).is_some_and(|role| Some(role.header.changed.seq) == seq)
             && let Some(proof) = &mut self.proof
         {
             proof.renew(&self.engine, &state.0, &name);

@@ -77,7 +77,7 @@ pub enum Way {
     TooLong,
     /// Broken UTF-8 and NUL behind it.
     NotText,
-    /// By a user who may not.
+    /// By a user who may do nothing but set his own password.
     Forbidden,
     /// In a statement that is prepared by SQL.
     PreparedBySql,

@@ -21,12 +21,71 @@ fn c045_only_superusers_change_anything() {
     world.actor = actor(&world, "admin", "plain");
     let script =
         "GRANT r TO plain; GRANT USAGE ON CATALOG c1 TO plain; CREATE ROLE x; DROP CATALOG c1; DROP CATALOG nope;
-        CREATE ROLE IF NOT EXISTS r; ALTER ROLE plain PASSWORD 'x'; COMMENT ON CATALOG c1 IS 'x'; DROP OWNED BY plain";
+        CREATE ROLE IF NOT EXISTS r; ALTER ROLE plain CREATEROLE; COMMENT ON CATALOG c1 IS 'x'; DROP OWNED BY plain";
     let answer = world.run(script);
     assert_eq!(answer.matches("ERROR 42501: permission denied to ").count(), 9, "{answer}");
     assert_eq!(answer.matches("DETAIL Only roles with the SUPERUSER attribute may do this.").count(), 9);
     // What is there and what is not answer alike.
     assert!(answer.contains("drop catalog \"c1\"") && answer.contains("drop catalog \"nope\""), "{answer}");
+}
+
+#[test]
+fn one_may_set_ones_own_password_and_nothing_else() {
+    let mut world =
+        World::with("CREATE ROLE r PASSWORD 'r'; CREATE USER u PASSWORD 'u' IN ROLE r; CREATE USER other PASSWORD 'o'");
+    let other = "ERROR 42501: permission denied to alter role
+DETAIL To change another role's password, the current user must have the SUPERUSER attribute.
+";
+    let more = "ERROR 42501: permission denied to alter role
+DETAIL Only roles with the SUPERUSER attribute may do this.
+";
+    let verifier = |world: &World, role: &str| world.image.role(&name(role)).unwrap().def.verifier.clone();
+    world.actor = actor(&world, "u", "u");
+    for (number, role) in ["u", "CURRENT_USER", "CURRENT_ROLE", "SESSION_USER"].into_iter().enumerate() {
+        assert_eq!(world.run(&format!("ALTER ROLE {role} PASSWORD 'new{number}'")), "ALTER ROLE\n");
+        assert_eq!(verifier(&world, "u").as_deref(), Some(format!("verifier of new{number}").as_str()));
+    }
+    assert_eq!(world.run("ALTER USER u PASSWORD 'new3'"), "ALTER ROLE (unchanged)\n");
+    assert_eq!(world.run("ALTER USER IF EXISTS u WITH ENCRYPTED PASSWORD 'x'"), "ALTER ROLE\n");
+    assert!(world.run("ALTER USER u IF VERSION 1 PASSWORD 'y'").starts_with("ERROR 40001"));
+    for role in ["other", "admin", "r", "nobody", "\"U\""] {
+        assert_eq!(world.run(&format!("ALTER USER {role} PASSWORD 'x'")), other, "{role}");
+        assert_eq!(world.run(&format!("ALTER USER IF EXISTS {role} PASSWORD NULL")), other, "{role}");
+    }
+    let clauses = [
+        "PASSWORD 'x' SUPERUSER",
+        "PASSWORD 'x' CREATEROLE",
+        "PASSWORD 'x' LOGIN",
+        "PASSWORD 'x' INHERIT",
+        "PASSWORD 'x' BYPASSRLS",
+        "PASSWORD 'x' CONNECTION LIMIT -1",
+        "PASSWORD 'x' VALID UNTIL '2040-01-01'",
+        "PASSWORD 'x' CREATEDB",
+        "PASSWORD 'x' COMMENT 'c'",
+        "VALID UNTIL 'infinity'",
+        "RENAME TO v",
+        "SET search_path = 'x'",
+        "RESET ALL",
+    ];
+    for clause in clauses {
+        assert_eq!(world.run(&format!("ALTER USER u {clause}")), more, "{clause}");
+    }
+    assert_eq!(world.run("CREATE OR ALTER USER u PASSWORD 'z'").matches("ERROR 42501").count(), 1);
+    assert_eq!(world.run("ALTER USER u PASSWORD NULL"), "ALTER ROLE\n");
+    assert_eq!(verifier(&world, "u"), None);
+    // After SET ROLE it is the role's own password, as in PostgreSQL.
+    world.actor = actor(&world, "u", "r");
+    assert_eq!(
+        world.run("ALTER ROLE r PASSWORD 'x'; ALTER ROLE CURRENT_USER PASSWORD 'y'"),
+        "ALTER ROLE\nALTER ROLE\n"
+    );
+    assert_eq!(world.run("ALTER ROLE u PASSWORD 'x'; ALTER ROLE SESSION_USER PASSWORD 'x'"), format!("{other}{other}"));
+    // Whoever is not there any more has no own password.
+    world.actor = actor(&world, "admin", "admin");
+    let u = actor(&world, "u", "u");
+    world.run("DROP ROLE u; CREATE USER u");
+    world.actor = u;
+    assert_eq!(world.run("ALTER ROLE u PASSWORD 'x'"), "ERROR 28000: role \"u\" was dropped\n");
 }
 
 #[test]
