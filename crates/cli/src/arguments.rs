@@ -33,7 +33,7 @@ pub(crate) enum Command {
     /// Start a server
     ///
     /// Each setting is a flag, else a variable `DATAGLOT_<SETTING>`, else a line of the configuration file,
-    /// else its default. The secret key itself is read from DATAGLOT_SECRET_KEY or a file, never from a flag.
+    /// else its default. The secret key itself is read from DATAGLOT_SECRET_KEY, a file or a program, never from a flag.
     #[command(after_help = EXIT_CODES)]
     Serve(Box<SettingArguments>),
     /// Print the settings in force and where each comes from
@@ -231,7 +231,8 @@ pub(crate) struct SettingArguments {
     /// A file with the secret key, mode 0600
     #[arg(long, value_name = "FILE")]
     secret_key_file: Option<String>,
-    #[arg(long, hide = true)]
+    /// A program that prints the secret key: a list in JSON, as in '["pass", "show", "dataglot"]'. No shell
+    #[arg(long, value_name = "LIST")]
     secret_key_command: Option<String>,
     /// text or json [default: text]
     #[arg(long, value_name = "FORMAT")]

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use dataglot_model::{Problem, Report};
 use dataglot_server::config::ConfigError;
+use dataglot_server::keycommand::KeyCommandError;
 use dataglot_server::keyfile::KeyFileError;
 use dataglot_server::{ServeError, TlsError};
 use dataglot_session::OpenError;
@@ -128,6 +129,12 @@ impl From<ConfigError> for Failure {
 
 impl From<KeyFileError> for Failure {
     fn from(error: KeyFileError) -> Self {
+        Failure { exit: Exit::Key, report: Box::new(error) }
+    }
+}
+
+impl From<KeyCommandError> for Failure {
+    fn from(error: KeyCommandError) -> Self {
         Failure { exit: Exit::Key, report: Box::new(error) }
     }
 }

@@ -14,5 +14,6 @@ pub(crate) fn ring(config: &Config) -> Result<KeyRing, Failure> {
             KeyRing::parse(text.open()).map_err(|error| Failure::of_variable(&Setting::SecretKey.variable(), &error))
         }
         KeySource::File(file) => Ok(keyfile::read(file)?),
+        KeySource::Command(command) => Ok(command.read()?),
     }
 }

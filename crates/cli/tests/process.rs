@@ -176,7 +176,7 @@ fn unusable_keys_are_refused_before_a_store_is_made() {
     let said = refused(&mut with_file, 4);
     assert!(error_line(&said).contains("0644"), "{said}");
     let said = refused(with_file.env("DATAGLOT_SECRET_KEY", KEY), 2);
-    assert!(error_line(&said).contains("two secret keys"), "{said}");
+    assert!(error_line(&said).contains("secret_key and secret_key_file"), "{said}");
     assert!(!directory.path().join("meta.redb").exists());
 }
 
@@ -416,4 +416,44 @@ fn c025_no_literal_is_logged_at_any_level() {
         let log = fs::read_to_string(directory.path().join("log")).unwrap();
         assert!(log.contains("listening") && !log.contains("CANARY-7Q"), "{log}");
     }
+}
+
+/// S-12: the key from a program, and what is said if it does not give one. S-10: it inherits none of our variables.
+#[test]
+fn s_10_s_12_the_key_comes_from_a_program() {
+    let directory = tempdir();
+    let path = directory.path();
+    let script =
+        format!("#!/bin/sh\necho CANARY-7Q >&2\n/usr/bin/env > seen\n[ \"$1\" = give ] || exit 9\necho {KEY}\n");
+    fs::write(path.join("give-key"), script).unwrap();
+    fs::set_permissions(path.join("give-key"), fs::Permissions::from_mode(0o700)).unwrap();
+    let with = |list: &str| {
+        fs::write(path.join("c.toml"), format!("secret_key_command = {list}\n")).unwrap();
+        let mut command = serve(path, None);
+        command.env("DATAGLOT_CONFIG", "c.toml").env("DATAGLOT_LOG_FILTER", "trace").env("KEPT", "kept");
+        command.env("DATAGLOT_ADMIN_PASSWORD", "CANARY-7Q").stderr(fs::File::create(path.join("log")).unwrap());
+        command
+    };
+    let server = Server::start(with("[\"./give-key\", \"give\"]"));
+    server.query("CREATE SECRET s AS 'x'");
+    server.stop();
+    let log = fs::read_to_string(path.join("log")).unwrap();
+    assert!(!log.contains("CANARY-7Q") && !log.contains(KEY), "{log}");
+    let seen = fs::read_to_string(path.join("seen")).unwrap();
+    assert!(seen.contains("KEPT=kept"), "{seen}");
+    for variable in ["DATAGLOT_ADMIN_PASSWORD", "DATAGLOT_SECRET_KEY", "DATAGLOT_STORE", "CANARY-7Q"] {
+        assert!(!seen.contains(variable), "{seen}");
+    }
+    // It is the key of a file with the same text.
+    Server::serve(path, Some(KEY)).stop();
+
+    let status = with("[\"./give-key\", \"CANARY-7Q\"]").status().unwrap();
+    let said = fs::read_to_string(path.join("log")).unwrap();
+    assert_eq!(status.code(), Some(4), "{said}");
+    assert_eq!(error_line(&said), "error: secret key command \"./give-key\" ended with exit code 9");
+    let said = refused(serve(path, Some(KEY)).env("DATAGLOT_CONFIG", "c.toml"), 2);
+    assert_eq!(
+        error_line(&said),
+        "error: two sources of secret keys are configured: secret_key and secret_key_command"
+    );
 }

@@ -117,9 +117,8 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), before);
     }
 
-    /// S-11.
     #[test]
-    fn a_file_that_others_can_use_is_refused() {
+    fn s_11_a_file_that_others_can_use_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("key");
         for mode in [0o600, 0o400] {

@@ -15,6 +15,7 @@ mod door;
 #[doc(hidden)]
 pub mod fuzzing;
 mod http;
+pub mod keycommand;
 pub mod keyfile;
 mod link;
 mod message;

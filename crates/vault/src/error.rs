@@ -97,7 +97,7 @@ impl Problem for VaultError {
     fn hint(&self) -> Option<String> {
         let text = match self {
             VaultError::NoKey => {
-                "Start the server with a secret key: secret_key_file, or the variable DATAGLOT_SECRET_KEY."
+                "Start the server with a secret key: secret_key_file, secret_key_command, or the variable DATAGLOT_SECRET_KEY."
             }
             VaultError::WrongKey { .. } => "Start the server with the key that the secrets were sealed with.",
             VaultError::Damaged | VaultError::NoDataKey { .. } => {

@@ -108,9 +108,14 @@ pub enum ConfigError {
         variable: String,
     },
     /// Two sources of the secret key.
-    #[error("two secret keys are configured: secret_key and secret_key_file")]
-    #[diagnostic(help("Keep one of them; `dataglot config` shows where each comes from."))]
-    TwoKeys,
+    #[error("two sources of secret keys are configured: {one} and {two}")]
+    #[diagnostic(help("Keep one of them. Several keys stand in one source, the one that seals first."))]
+    TwoKeys {
+        /// The setting of one.
+        one: &'static str,
+        /// The setting of another one.
+        two: &'static str,
+    },
     /// Two ways to say how clients are let in.
     #[error("{origin}: \"auth\" and the list [[hba]] of the configuration file both say how clients are let in")]
     #[diagnostic(help("Keep one of them: auth is one method for everybody, [[hba]] a list of rules."))]

@@ -92,7 +92,10 @@ impl File<'_> {
 
     fn entry(&self, key: &Key<'_>, value: &Value<'_>, place: Place, into: &mut Settings) -> Result<(), ConfigError> {
         let setting = Setting::named(key.get_ref(), place).ok_or_else(|| self.unknown(key, place))?;
-        let text = self.scalar(value).ok_or_else(|| self.not_scalar(setting, value))?;
+        let text = match list(value).filter(|_| setting == Setting::SecretKeyCommand) {
+            Some(list) => list,
+            None => self.scalar(value).ok_or_else(|| self.not_scalar(setting, value))?,
+        };
         into.insert(setting, self.raw(text, value.span()));
         Ok(())
     }
@@ -187,6 +190,13 @@ impl File<'_> {
         }
         Arc::new(NamedSource::new(self.path.display().to_string(), shown))
     }
+}
+
+/// A list of strings, as JSON.
+fn list(value: &Value<'_>) -> Option<String> {
+    let list = value.get_ref().as_array()?;
+    let texts: Vec<&str> = list.iter().map(|text| text.get_ref().as_str()).collect::<Option<_>>()?;
+    serde_json::to_string(&texts).ok()
 }
 
 /// Whether the line has nothing to hide: blank, the head of a table, or a setting that is not secret.

@@ -31,6 +31,7 @@ pub use source::{Environment, Flags, Origin};
 pub use value::{LogFormat, StoreLocation, Tls};
 
 use crate::auth::{DirectoryConfig, Hba, IssuerConfig, Method};
+use crate::keycommand::KeyCommand;
 use crate::private_file::{self, Unread};
 use crate::tls::{Mode as TlsMode, TlsConfig};
 use file::{File, Read};
@@ -162,6 +163,29 @@ pub enum KeySource {
     Text(Sensitive),
     /// A file.
     File(PathBuf),
+    /// What a program prints.
+    Command(KeyCommand),
+}
+
+impl KeySource {
+    /// The one that is given.
+    fn only(
+        text: Option<Sensitive>,
+        file: Option<PathBuf>,
+        command: Option<KeyCommand>,
+    ) -> Result<KeySource, ConfigError> {
+        let given = [
+            (Setting::SecretKey, text.map(KeySource::Text)),
+            (Setting::SecretKeyFile, file.map(KeySource::File)),
+            (Setting::SecretKeyCommand, command.map(KeySource::Command)),
+        ];
+        let mut given = given.into_iter().filter_map(|(setting, source)| Some((setting, source?)));
+        match (given.next(), given.next()) {
+            (None, _) => Ok(KeySource::None),
+            (Some((_, source)), None) => Ok(source),
+            (Some((one, _)), Some((two, _))) => Err(ConfigError::TwoKeys { one: one.name(), two: two.name() }),
+        }
+    }
 }
 
 /// One setting as it is in force, for people.
@@ -232,7 +256,7 @@ impl Config {
         let shutdown_timeout = l.get(Setting::ShutdownTimeout, value::duration)?;
         let secret_key = l.get(Setting::SecretKey, |text| Ok(Sensitive::new(text.to_owned())))?;
         let secret_key_file = l.get(Setting::SecretKeyFile, value::path)?;
-        l.get(Setting::SecretKeyCommand, |_| Err::<(), _>(value::Wanted::Later("a secret key from a command")))?;
+        let secret_key_command = l.get(Setting::SecretKeyCommand, value::command)?;
         let admin_password = l.get(Setting::AdminPassword, |text| Ok(Sensitive::new(text.to_owned())))?;
         let admin_password_file = l.get(Setting::AdminPasswordFile, value::path)?;
         let max_connections = l.get(Setting::MaxConnections, |t| value::number(t, 1, 100_000))?.unwrap_or(500);
@@ -275,12 +299,7 @@ impl Config {
                 (None, Some(path)) => AdminPassword::File(path),
                 (None, None) => AdminPassword::None,
             },
-            secret_key: match (secret_key, secret_key_file) {
-                (Some(_), Some(_)) => return Err(ConfigError::TwoKeys),
-                (Some(text), None) => KeySource::Text(text),
-                (None, Some(path)) => KeySource::File(path),
-                (None, None) => KeySource::None,
-            },
+            secret_key: KeySource::only(secret_key, secret_key_file, secret_key_command)?,
             log_format: l.get(Setting::LogFormat, value::log_format)?.unwrap_or(LogFormat::Text),
             log_filter: l.get(Setting::LogFilter, value::text)?.unwrap_or_else(|| "info".to_owned()),
             max_connections,
@@ -449,9 +468,12 @@ impl Config {
             Setting::SecretKey => set(matches!(self.secret_key, KeySource::Text(_))),
             Setting::SecretKeyFile => match &self.secret_key {
                 KeySource::File(path) => path.display().to_string(),
-                KeySource::None | KeySource::Text(_) => set(false),
+                KeySource::None | KeySource::Text(_) | KeySource::Command(_) => set(false),
             },
-            Setting::SecretKeyCommand => set(false),
+            Setting::SecretKeyCommand => match &self.secret_key {
+                KeySource::Command(command) => command.to_string(),
+                KeySource::None | KeySource::Text(_) | KeySource::File(_) => set(false),
+            },
             Setting::LogFormat => self.log_format.as_str().to_owned(),
             Setting::LogFilter => self.log_filter.clone(),
             Setting::MaxConnections => self.max_connections.to_string(),

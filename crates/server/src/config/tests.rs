@@ -118,6 +118,29 @@ fn every_setting_comes_from_every_source() {
     }
 }
 
+/// S-12: a list, in the file or as one in JSON; arguments are shown nowhere.
+#[test]
+fn s_12_a_command_is_a_list() {
+    let list = r#"["/usr/bin/pass", "show", "CANARY-7Q"]"#;
+    let in_file = format!("secret_key_command = {list}");
+    let by_flag = [(Setting::SecretKeyCommand, list)];
+    let by_variable = [("DATAGLOT_SECRET_KEY_COMMAND", list)];
+    for config in [load(&by_flag, &[], None), load(&[], &by_variable, None), load(&[], &[], Some(&in_file))] {
+        let config = config.unwrap();
+        let found = config.effective().into_iter().find(|e| e.setting == Setting::SecretKeyCommand).unwrap();
+        assert_eq!(found.value, "/usr/bin/pass …");
+        assert!(!format!("{config:?} {:?}", config.effective()).contains("CANARY-7Q"));
+    }
+    let wanted = &["takes a list of a program and its arguments, as in [\"pass\", \"show\", \"dataglot\"]"];
+    for bad in ["\"pass CANARY-7Q\"", "[]", "[\"\", \"CANARY-7Q\"]", "\"[1]\""] {
+        refused(&format!("secret_key_command = {bad}"), wanted);
+    }
+    for bad in ["[1]", "[[\"CANARY-7Q\"]]", "{ a = \"CANARY-7Q\" }", "[\"CANARY-7Q\", 1.5]"] {
+        refused(&format!("secret_key_command = {bad}"), &["takes a string", "this value"]);
+    }
+    refused("secret_key_command = [\n  \"pass\",\n  \"CANARY-7Q\",\n]\nlisten = 5", &["takes an address"]);
+}
+
 #[test]
 fn numbers_and_booleans_of_the_file_need_no_quotes() {
     let config =
@@ -183,11 +206,9 @@ fn errors_of_flags_and_variables_name_them_and_not_their_value() {
 
 #[test]
 fn what_comes_later_says_so() {
-    for (setting, text) in [(Setting::Store, "root=/orgs"), (Setting::SecretKeyCommand, "pass dataglot")] {
-        let error = load(&[(setting, text)], &[], None).unwrap_err();
-        assert!(error.to_string().ends_with("comes with a later version"), "{error}");
-        assert!(!error.to_string().contains("CANARY-7Q"));
-    }
+    let error = load(&[(Setting::Store, "root=/CANARY-7Q")], &[], None).unwrap_err();
+    assert!(error.to_string().ends_with("comes with a later version"), "{error}");
+    assert!(!error.to_string().contains("CANARY-7Q"));
     assert!(load(&[(Setting::Auth, "none")], &[], None).unwrap_err().to_string().contains("takes trust"));
     assert!(
         load(&[(Setting::Store, "memory")], &[], None)
@@ -325,7 +346,18 @@ fn a_node_has_a_name_that_can_be_shown_anywhere() {
 #[test]
 fn there_is_one_source_of_the_key_and_one_store() {
     let two = load(&[(Setting::SecretKeyFile, "/k")], &[("DATAGLOT_SECRET_KEY", "x")], None);
-    assert!(matches!(two, Err(ConfigError::TwoKeys)));
+    assert_eq!(
+        two.unwrap_err().to_string(),
+        "two sources of secret keys are configured: secret_key and secret_key_file"
+    );
+    let command = "secret_key_command = [\"pass\", \"CANARY-7Q\"]";
+    for (flags, variables, named) in [
+        (&[(Setting::SecretKeyFile, "/k")][..], &[][..], "secret_key_file and secret_key_command"),
+        (&[], &[("DATAGLOT_SECRET_KEY", "x")], "secret_key and secret_key_command"),
+    ] {
+        let error = load(flags, variables, Some(command)).unwrap_err().to_string();
+        assert!(error.ends_with(named) && !error.contains("CANARY-7Q"), "{error}");
+    }
     assert!(matches!(load(&[], &[], None).unwrap().store(), Err(ConfigError::NoStore)));
     let unreadable = Config::load(&Flags::new().with_file(Some("/no/such/file".to_owned())), &Environment::default());
     assert!(matches!(unreadable, Err(ConfigError::Unreadable { .. })));

@@ -12,6 +12,7 @@ use super::error::ConfigError;
 use super::setting::Setting;
 use super::source::{Origin, Raw};
 use crate::auth::{Hba, Method};
+use crate::keycommand::KeyCommand;
 
 pub(super) const LISTEN_DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7432);
 pub(super) const SHUTDOWN_DEFAULT: Duration = Duration::from_secs(10);
@@ -210,6 +211,14 @@ pub(super) fn node_default() -> String {
 
 pub(super) fn path(text: &str) -> Result<PathBuf, Wanted> {
     if text.is_empty() { Err("a path".into()) } else { Ok(PathBuf::from(text)) }
+}
+
+/// A program and its arguments, as a list in JSON: what the file has as a list of its own.
+pub(super) fn command(text: &str) -> Result<KeyCommand, Wanted> {
+    serde_json::from_str(text)
+        .ok()
+        .and_then(KeyCommand::new)
+        .ok_or_else(|| "a list of a program and its arguments, as in [\"pass\", \"show\", \"dataglot\"]".into())
 }
 
 pub(super) fn text(text: &str) -> Result<String, Wanted> {
