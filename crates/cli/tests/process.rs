@@ -205,6 +205,17 @@ fn signals_end_it_with_code_0_and_tell_idle_clients() {
     }
 }
 
+/// Whoever rotates logs sends it to every server there is.
+#[test]
+fn a_hangup_ends_no_server_without_tls() {
+    let directory = tempdir();
+    let server = Server::serve(directory.path(), Some(KEY));
+    server.query("CREATE ROLE before");
+    server.signal(Signal::HUP);
+    assert!(server.roles().contains(&"before".to_owned()));
+    server.stop();
+}
+
 #[test]
 fn c115_killed_during_shutdown_it_is_whole_and_so_is_its_backup() {
     let directory = tempdir();

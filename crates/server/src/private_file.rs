@@ -51,7 +51,27 @@ pub(crate) fn read(path: &Path, kilobytes_max: u64) -> Result<Zeroizing<String>,
     if open.len() > kilobytes_max << 10 {
         return refused(&format!("it is longer than {kilobytes_max} kB"));
     }
-    let mut text = Zeroizing::new(String::new());
-    file.take(kilobytes_max << 10).read_to_string(&mut text)?;
+    Ok(read_text(file, kilobytes_max << 10)?)
+}
+
+/// Reads to the end, or `bytes_max`. A text that grew would leave copies of itself behind: this one is as large from
+/// the start as it can get, and one larger, so that the end is not looked for in memory beyond it.
+fn read_text(file: impl io::Read, bytes_max: u64) -> io::Result<Zeroizing<String>> {
+    let room = usize::try_from(bytes_max).unwrap_or(usize::MAX).saturating_add(1);
+    let mut text = Zeroizing::new(String::with_capacity(room));
+    file.take(bytes_max).read_to_string(&mut text)?;
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s_09_a_secret_stays_where_it_was_read_to() {
+        for bytes in [0, 1, 31, 1023, 1024] {
+            let text = read_text(&vec![b'x'; bytes][..], 1 << 10).unwrap();
+            assert_eq!((text.len(), text.capacity()), (bytes, (1 << 10) + 1));
+        }
+    }
 }

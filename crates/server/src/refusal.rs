@@ -119,6 +119,16 @@ impl Refusal {
         }
     }
 
+    /// What it is told as that the store can't say who a user is, or what a database means. Of the report nothing is
+    /// told: nobody has proved anything yet.
+    pub(crate) fn of_store(report: &Report) -> Self {
+        if report.sqlstate == SqlState::CannotConnectNow {
+            return Refusal::OutOfReach;
+        }
+        tracing::error!(code = report.sqlstate.code(), message = ?report.message, "the store was not asked");
+        Refusal::Unavailable
+    }
+
     /// As it is sent: FATAL always.
     pub(crate) fn report(&self) -> Report {
         if let Refusal::Parameter(report) = self { report.clone().fatal() } else { Report::from(self).fatal() }
@@ -197,6 +207,24 @@ mod tests {
         assert_eq!(of(SqlState::InvalidPassword), of(SqlState::UndefinedDatabase));
         assert_eq!(of(SqlState::IoError).message, "the server can't start a session now");
         assert_eq!(of(SqlState::InternalError).message, "the server can't start a session now");
+    }
+
+    #[test]
+    fn w_14_before_the_proof_nobody_learns_what_the_store_said() {
+        let of = |state| Refusal::of_store(&Report::error(state, "CANARY-7Q"));
+        for state in [
+            SqlState::UndefinedParameter,
+            SqlState::FeatureNotSupported,
+            SqlState::InvalidParameterValue,
+            SqlState::ObjectInUse,
+            SqlState::DiskFull,
+            SqlState::AdminShutdown,
+            SqlState::InvalidAuthorization,
+            SqlState::InternalError,
+        ] {
+            assert_eq!(of(state), Refusal::Unavailable, "{state:?}");
+        }
+        assert_eq!(of(SqlState::CannotConnectNow), Refusal::OutOfReach);
     }
 
     #[test]

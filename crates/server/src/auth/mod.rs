@@ -128,7 +128,8 @@ pub(crate) async fn authenticate(
 
 /// The name of the org that the client's database means.
 async fn org_of(startup: &Startup, shared: &Shared) -> Result<Option<String>, Refusal> {
-    let org = shared.engine.org_of(&startup.user, &startup.database).await.map_err(Refusal::of_session)?;
+    let org =
+        shared.engine.org_of(&startup.user, &startup.database).await.map_err(|report| Refusal::of_store(&report))?;
     Ok(org.map(|org| org.as_str().to_owned()))
 }
 
@@ -144,7 +145,7 @@ async fn begin<'a>(
 ) -> Result<(Credentials, Attempt<'a>), Turned> {
     let attempt = admit(link, startup, peer, shared).await?;
     let credentials = shared.engine.credentials(&startup.user, Some(&startup.database)).await;
-    Ok((credentials.map_err(Refusal::of_session)?, attempt))
+    Ok((credentials.map_err(|report| Refusal::of_store(&report))?, attempt))
 }
 
 /// Lets the user try. Waits, if it or somebody else at that address has been wrong too often; nothing has been asked

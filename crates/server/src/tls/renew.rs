@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use dataglot_session::{Clock as _, SystemClock};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::Tls;
@@ -13,30 +13,34 @@ use crate::server::Shared;
 const EXPIRES_SOON_SECONDS: i64 = 7 * 24 * 60 * 60;
 
 /// Reads certificate, key and CAs again whenever they change, and on SIGHUP. Connections that are open, and
-/// handshakes that have begun, go on as they are. Ends at once without TLS, and else never.
-pub(crate) async fn renew(shared: Arc<Shared>) {
-    let Some(tls) = &shared.tls else { return };
-    shared.metrics.certificates(tls.expiry());
-    tell(tls);
-    let mut ticks = interval(tls.config.poll_interval);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut hangups = match signal(SignalKind::hangup()) {
+/// handshakes that have begun, go on as they are. SIGHUP is taken without TLS, too, where it would end the process
+/// else: from this call on, not only once the future is driven. That never ends.
+pub(crate) fn renew(shared: Arc<Shared>) -> impl Future<Output = ()> {
+    let hangups = match signal(SignalKind::hangup()) {
         Ok(hangups) => Some(hangups),
         Err(error) => {
             tracing::warn!(%error, "SIGHUP can't be watched; certificates are still looked at in intervals");
             None
         }
     };
+    renew_on(hangups, shared)
+}
+
+async fn renew_on(mut hangups: Option<Signal>, shared: Arc<Shared>) {
+    let Some(tls) = &shared.tls else {
+        loop {
+            hung_up(&mut hangups).await;
+            tracing::info!("SIGHUP: there is nothing to read again without TLS");
+        }
+    };
+    shared.metrics.certificates(tls.expiry());
+    tell(tls);
+    let mut ticks = interval(tls.config.poll_interval);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        let hung_up = async {
-            match &mut hangups {
-                Some(hangups) => hangups.recv().await,
-                None => std::future::pending().await,
-            }
-        };
         let at_any_rate = tokio::select! {
             _ = ticks.tick() => false,
-            _ = hung_up => true,
+            () = hung_up(&mut hangups) => true,
         };
         let now = Arc::clone(tls);
         // Files block.
@@ -53,6 +57,16 @@ pub(crate) async fn renew(shared: Arc<Shared>) {
             Err(_) => tracing::error!("TLS files not read"),
         }
     }
+}
+
+/// The next SIGHUP; never, if none can come.
+async fn hung_up(hangups: &mut Option<Signal>) {
+    if let Some(hangups) = hangups
+        && hangups.recv().await.is_some()
+    {
+        return;
+    }
+    std::future::pending().await
 }
 
 /// What an operator should know of the certificate.

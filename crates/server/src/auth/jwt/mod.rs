@@ -19,11 +19,11 @@ mod token;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use dataglot_model::Sensitive;
 use dataglot_session::{Clock as _, SystemClock};
-use serde_json::Value;
 use tokio::time::Instant;
 
 pub(super) use claims::mapped;
@@ -129,7 +129,7 @@ pub(crate) struct TokenUser {
 
 struct Issuer {
     config: IssuerConfig,
-    keys: Source,
+    keys: Arc<Source>,
 }
 
 /// All whom we believe.
@@ -187,9 +187,8 @@ impl Issuers {
         instant: Instant,
     ) -> Result<TokenUser, Denied> {
         let token = Token::read(token)?;
-        let claimed = token.claims.get("iss").and_then(Value::as_str);
-        let Some(Issuer { config, keys }) = self.0.iter().find(|issuer| Some(issuer.config.issuer.as_str()) == claimed)
-        else {
+        let is_its = |issuer: &&Issuer| token.issuer.as_ref() == Some(&issuer.config.issuer);
+        let Some(Issuer { config, keys }) = self.0.iter().find(is_its) else {
             return deny("the token is of nobody whom we know");
         };
         if !config.databases.is_empty() && !config.databases.iter().any(|name| name == database) {
@@ -204,11 +203,11 @@ impl Issuers {
             return deny("the token is of another type");
         }
         let key = keys.key(token.kid.as_deref(), instant).await?;
-        match key.has_signed(token.algorithm, token.signed, token.signature) {
+        match key.has_signed(token.algorithm, token.signed.as_bytes(), token.signature) {
             None => return deny("the token's algorithm is not one of its key's"),
             Some(false) => return deny("the token's signature is not its key's"),
             Some(true) => {}
         }
-        claims::judge(&token.claims, config, user, now)
+        claims::judge(&token.claims()?, config, user, now)
     }
 }

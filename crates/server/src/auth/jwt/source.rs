@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::time::Instant;
 
 use super::super::denied::{Denied, deny};
@@ -35,7 +36,7 @@ pub(super) struct Source {
     place: Place,
     held: RwLock<Option<Held>>,
     /// When they were last asked for. Who has the lock asks.
-    asked: tokio::sync::Mutex<Option<Instant>>,
+    asked: Arc<Mutex<Option<Instant>>>,
 }
 
 /// Keys, and when they were the issuer's.
@@ -53,8 +54,8 @@ impl Held {
 
 impl Source {
     /// The keys of `issuer`. None has been asked for yet.
-    pub(super) fn new(issuer: String, place: Place) -> Source {
-        Source { issuer, place, held: RwLock::default(), asked: tokio::sync::Mutex::default() }
+    pub(super) fn new(issuer: String, place: Place) -> Arc<Source> {
+        Arc::new(Source { issuer, place, held: RwLock::default(), asked: Arc::default() })
     }
 
     /// Reads keys that are in a file, so that it is seen at the start what is wrong with it.
@@ -72,7 +73,7 @@ impl Source {
     ///
     /// # Errors
     /// The issuer has none, or can't be asked and what we had of it is too old.
-    pub(super) async fn key(&self, kid: Option<&str>, now: Instant) -> Result<Key, Denied> {
+    pub(super) async fn key(self: &Arc<Self>, kid: Option<&str>, now: Instant) -> Result<Key, Denied> {
         let held = self.held();
         let known =
             held.as_ref().filter(|held| held.age(now) < STALE_MAX).and_then(|held| held.keys.find(kid).cloned());
@@ -83,11 +84,11 @@ impl Source {
         match known {
             // One asks, the others take what there is.
             Some(_) => {
-                if let Ok(asked) = self.asked.try_lock() {
+                if let Ok(asked) = Arc::clone(&self.asked).try_lock_owned() {
                     self.refresh(asked, now).await;
                 }
             }
-            None => self.refresh(self.asked.lock().await, now).await,
+            None => self.refresh(Arc::clone(&self.asked).lock_owned().await, now).await,
         }
         let Some(held) = self.held().filter(|held| held.age(now) < STALE_MAX) else {
             return deny("the issuer's keys are not known, or were last known too long ago");
@@ -95,11 +96,24 @@ impl Source {
         held.keys.find(kid).cloned().ok_or(Denied { reason: "the issuer has no key of the token's \"kid\"" })
     }
 
-    async fn refresh(&self, mut asked: tokio::sync::MutexGuard<'_, Option<Instant>>, now: Instant) {
+    /// Asks, if it may be asked now. The question is nobody's: a login that is over does not take it back, or one
+    /// who hangs up in time would have everybody wait for the next one.
+    async fn refresh(self: &Arc<Self>, mut asked: OwnedMutexGuard<Option<Instant>>, now: Instant) {
         if asked.is_some_and(|at| now.saturating_duration_since(at) < PAUSE) {
             return;
         }
         *asked = Some(now);
+        let source = Arc::clone(self);
+        let task = tokio::spawn(async move {
+            source.ask(now).await;
+            drop(asked);
+        });
+        if task.await.is_err() {
+            tracing::error!(issuer = %self.issuer, "the issuer's keys were not read");
+        }
+    }
+
+    async fn ask(&self, now: Instant) {
         let outcome = match &self.place {
             Place::File(path) => {
                 let path = path.clone();

@@ -7,7 +7,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jsonwebtoken::EncodingKey;
 use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384, PKCS_ED25519, PKCS_RSA_SHA256, SigningKey as _};
-use serde_json::json;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
 
 use super::*;
 
@@ -325,6 +327,28 @@ fn j6_an_unknown_key_is_asked_for_once_a_minute() {
     let single = Rig::new();
     single.let_in(&nameless(&single.es));
     single.denied(&single.es.header("kid", json!(7)), "a member of the token's header is no text");
+}
+
+/// Whoever has keys asked for and hangs up keeps nobody else from having them.
+#[tokio::test]
+async fn j6_keys_come_also_when_who_wanted_them_is_gone() {
+    let issuer = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let signer = Signer::new("es", Algorithm::Es256);
+    let url = format!("http://{}/keys", issuer.local_addr().unwrap());
+    let issuers = Issuers::load(vec![config(KeyPlace::Url { url, ca_file: None, networks: Vec::new() })]).unwrap();
+    let (token, instant) = (Sensitive::new(signer.token(|_, _| {})), Instant::now());
+    let verify = || issuers.verify_at(&token, "ann", "prod", (NOW + 1) as f64, instant);
+    let mut asked = tokio::select! {
+        verified = verify() => panic!("{verified:?}"),
+        accepted = issuer.accept() => accepted.unwrap().0,
+    };
+    // That login is over, and here is the answer.
+    let keys = json!({"keys": [signer.jwk()]}).to_string();
+    let mut request = [0; 1024];
+    assert_ne!(asked.read(&mut request).await.unwrap(), 0);
+    let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{keys}", keys.len());
+    asked.write_all(answer.as_bytes()).await.unwrap();
+    assert!(verify().await.is_ok());
 }
 
 #[test]

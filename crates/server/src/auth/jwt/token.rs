@@ -15,7 +15,8 @@ pub(in crate::auth) const TOKEN_BYTES_MAX: usize = 16 << 10;
 /// or encrypted (J9).
 const FORBIDDEN: [&str; 8] = ["jku", "jwk", "x5u", "x5c", "crit", "zip", "enc", "b64"];
 
-/// A token. Nothing in it has been verified.
+/// A token. Nothing in it has been verified. What it claims is not kept while its key is waited for: read, that may
+/// be many times as large as the token.
 pub(super) struct Token<'a> {
     /// By what its signature is said to be made.
     pub(super) algorithm: Algorithm,
@@ -23,10 +24,10 @@ pub(super) struct Token<'a> {
     pub(super) kid: Option<String>,
     /// What kind of token it says it is.
     pub(super) typ: Option<String>,
-    /// What it claims.
-    pub(super) claims: Map<String, Value>,
+    /// Whose it says it is.
+    pub(super) issuer: Option<String>,
     /// What is signed.
-    pub(super) signed: &'a [u8],
+    pub(super) signed: &'a str,
     /// The signature, as it stands there.
     pub(super) signature: &'a str,
 }
@@ -46,9 +47,6 @@ impl<'a> Token<'a> {
         if claims.contains('.') {
             return deny("this is no signed token");
         }
-        // Strictly: no other spelling of the same bytes is taken.
-        let decode = |part: &str| URL_SAFE_NO_PAD.decode(part).ok();
-        let object = |part: &str| decode(part).and_then(|bytes| json::object(&bytes));
         let (Some(header), Some(claims), Some(_)) = (object(header), object(claims), decode(signature)) else {
             return deny("a part of the token can't be read");
         };
@@ -61,8 +59,27 @@ impl<'a> Token<'a> {
         let (Ok(kid), Ok(typ)) = (text_of(&header, "kid"), text_of(&header, "typ")) else {
             return deny("a member of the token's header is no text");
         };
-        Ok(Token { algorithm, kid, typ, claims, signed: signed.as_bytes(), signature })
+        let issuer = claims.get("iss").and_then(Value::as_str).map(str::to_owned);
+        Ok(Token { algorithm, kid, typ, issuer, signed, signature })
     }
+
+    /// What it claims.
+    ///
+    /// # Errors
+    /// None that has been read before.
+    pub(super) fn claims(&self) -> Result<Map<String, Value>, Denied> {
+        let claims = self.signed.split_once('.').and_then(|(_, claims)| object(claims));
+        claims.map_or_else(|| deny("a part of the token can't be read"), Ok)
+    }
+}
+
+/// Strictly: no other spelling of the same bytes is taken.
+fn decode(part: &str) -> Option<Vec<u8>> {
+    URL_SAFE_NO_PAD.decode(part).ok()
+}
+
+fn object(part: &str) -> Option<Map<String, Value>> {
+    json::object(&decode(part)?)
 }
 
 /// The text `name`; `Err`: it is something else.
