@@ -1,21 +1,20 @@
-//! How many connections there may be: in all, and from one address. The last few are for superusers.
+//! How many sessions there may be: in all, and from one address. The last few are for superusers.
 //!
-//! A connection beyond the caps is not dropped at once: it may bring a CancelRequest, and else is to
-//! be told why. For that there is a small number of standing places; beyond those it is dropped.
+//! A seat is taken when a login is done. Before that a connection has a place in the lobby, and whoever could have no
+//! seat is told so before it is asked for a proof.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::door::Turned;
+use crate::lobby::Ticket;
 use crate::refusal::Refusal;
-
-/// How many connections beyond the caps are heard at once.
-const STANDING_MAX: usize = 64;
 
 /// The caps, and what is taken.
 #[derive(Debug)]
 pub(crate) struct Admission {
-    connections_max: usize,
+    seats_max: usize,
     per_address_max: usize,
     reserved: usize,
     taken: Mutex<Taken>,
@@ -24,75 +23,101 @@ pub(crate) struct Admission {
 #[derive(Debug, Default)]
 struct Taken {
     seats: usize,
-    standing: usize,
     by_address: HashMap<IpAddr, usize>,
 }
 
-/// A connection's place. Given back when it is dropped.
+/// A seat. Given back when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct Seat {
     admission: Arc<Admission>,
     address: IpAddr,
-    refusal: Option<Refusal>,
-    is_reserved: bool,
+}
+
+/// Where a connection is.
+#[derive(Debug)]
+pub(crate) enum Place {
+    /// It has not logged in.
+    Lobby(Ticket),
+    /// It has.
+    #[expect(dead_code, reason = "it is held, and given back")]
+    Seat(Seat),
 }
 
 impl Admission {
     /// Room for so many, the last `reserved` of which are for superusers.
-    pub(crate) fn new(connections_max: usize, per_address_max: usize, reserved: usize) -> Arc<Self> {
-        Arc::new(Admission { connections_max, per_address_max, reserved, taken: Mutex::default() })
+    pub(crate) fn new(seats_max: usize, per_address_max: usize, reserved: usize) -> Arc<Self> {
+        Arc::new(Admission { seats_max, per_address_max, reserved, taken: Mutex::default() })
     }
 
-    /// A place for a peer at `address`; `None`: not even a standing one.
-    pub(crate) fn enter(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let here = taken.by_address.get(&address).copied().unwrap_or_default();
-        let refusal = if taken.seats >= self.connections_max {
-            Some(Refusal::Full)
-        } else if here >= self.per_address_max {
-            Some(Refusal::AddressFull)
-        } else {
-            None
-        };
-        let is_reserved = taken.seats >= self.connections_max.saturating_sub(self.reserved);
-        if refusal.is_some() {
-            if taken.standing >= STANDING_MAX {
-                return None;
-            }
-            taken.standing += 1;
-        } else {
-            taken.seats += 1;
-            taken.by_address.insert(address, here + 1);
-        }
-        Some(Place { admission: Arc::clone(self), address, refusal, is_reserved })
+    /// Whether somebody at `address` could have a seat now, if he is a superuser.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(crate) fn check(&self, address: IpAddr) -> Result<(), Refusal> {
+        self.allows(&self.taken(), address, true)
+    }
+
+    /// A seat for somebody at `address`.
+    ///
+    /// # Errors
+    /// There is none for him.
+    pub(crate) fn seat(self: &Arc<Self>, address: IpAddr, is_superuser: bool) -> Result<Seat, Refusal> {
+        let mut taken = self.taken();
+        self.allows(&taken, address, is_superuser)?;
+        taken.seats += 1;
+        *taken.by_address.entry(address).or_default() += 1;
+        Ok(Seat { admission: Arc::clone(self), address })
     }
 
     /// How many seats are taken.
     pub(crate) fn seats(&self) -> usize {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner).seats
+        self.taken().seats
+    }
+
+    fn taken(&self) -> MutexGuard<'_, Taken> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn allows(&self, taken: &Taken, address: IpAddr, is_superuser: bool) -> Result<(), Refusal> {
+        let here = taken.by_address.get(&address).copied().unwrap_or_default();
+        if taken.seats >= self.seats_max {
+            Err(Refusal::Full)
+        } else if here >= self.per_address_max {
+            Err(Refusal::AddressFull)
+        } else if !is_superuser && taken.seats >= self.seats_max.saturating_sub(self.reserved) {
+            Err(Refusal::Reserved)
+        } else {
+            Ok(())
+        }
     }
 }
 
 impl Place {
-    /// Whether it is for a superuser: it was when it was taken, and no other has been given back since.
-    pub(crate) fn is_reserved(&self) -> bool {
-        let unreserved = self.admission.connections_max.saturating_sub(self.admission.reserved);
-        self.is_reserved && self.admission.seats() > unreserved
-    }
-
-    /// Why it is a standing place, if it is one.
-    pub(crate) fn refusal(&self) -> Option<&Refusal> {
-        self.refusal.as_ref()
+    /// From the lobby to a seat, for somebody who has just been let in.
+    ///
+    /// # Errors
+    /// There is no seat, or it had to leave the lobby before.
+    pub(crate) fn take_seat(
+        &mut self,
+        admission: &Arc<Admission>,
+        address: IpAddr,
+        is_superuser: bool,
+    ) -> Result<(), Turned> {
+        match self {
+            Place::Seat(_) => {}
+            Place::Lobby(ticket) => {
+                let seat = admission.seat(address, is_superuser)?;
+                ticket.leave()?;
+                *self = Place::Seat(seat);
+            }
+        }
+        Ok(())
     }
 }
 
-impl Drop for Place {
+impl Drop for Seat {
     fn drop(&mut self) {
-        let mut taken = self.admission.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.refusal.is_some() {
-            taken.standing -= 1;
-            return;
-        }
+        let mut taken = self.admission.taken();
         taken.seats -= 1;
         if let Some(here) = taken.by_address.get_mut(&self.address) {
             *here -= 1;
@@ -116,26 +141,19 @@ mod tests {
     #[test]
     fn w_06_caps_in_all_and_per_address() {
         let admission = Admission::new(3, 2, 1);
-        let places: Vec<_> = (0..2).map(|_| admission.enter(address(1)).unwrap()).collect();
-        assert!(places.iter().all(|place| place.refusal().is_none()));
-        assert_eq!(admission.enter(address(1)).unwrap().refusal(), Some(&Refusal::AddressFull));
-        let other = admission.enter(address(2)).unwrap();
-        assert_eq!(other.refusal(), None);
-        assert!(other.is_reserved() && !places.iter().any(Place::is_reserved), "the last one is for operators");
-        assert_eq!(admission.enter(address(3)).unwrap().refusal(), Some(&Refusal::Full));
-        drop(places);
-        assert!(!other.is_reserved(), "there are others again");
-        assert_eq!(admission.enter(address(1)).unwrap().refusal(), None);
-        drop(other);
-        assert!(admission.taken.lock().unwrap().by_address.is_empty());
-    }
-
-    #[test]
-    fn standing_places_are_bounded() {
-        let admission = Admission::new(0, 0, 0);
-        let standing: Vec<_> = (0..STANDING_MAX).map(|_| admission.enter(address(1)).unwrap()).collect();
-        assert!(admission.enter(address(1)).is_none());
-        drop(standing);
-        assert!(admission.enter(address(1)).is_some());
+        let refused = |last, is_superuser| admission.seat(address(last), is_superuser).err();
+        let seats: Vec<_> = (0..2).map(|_| admission.seat(address(1), false).unwrap()).collect();
+        assert_eq!(refused(1, true), Some(Refusal::AddressFull));
+        assert_eq!(admission.check(address(1)), Err(Refusal::AddressFull));
+        assert_eq!(refused(2, false), Some(Refusal::Reserved), "the last one is for operators");
+        assert_eq!(admission.check(address(2)), Ok(()), "who is one is not known before the proof");
+        let operator = admission.seat(address(2), true).unwrap();
+        assert_eq!(refused(3, true), Some(Refusal::Full));
+        assert_eq!(admission.check(address(3)), Err(Refusal::Full));
+        drop(seats);
+        assert_eq!(refused(1, false), None, "there are others again");
+        drop(operator);
+        assert_eq!(admission.seats(), 0);
+        assert!(admission.taken().by_address.is_empty());
     }
 }

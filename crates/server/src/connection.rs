@@ -7,7 +7,6 @@
 use std::future::Future;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -22,6 +21,7 @@ use tracing::Instrument;
 use crate::admission::Place;
 use crate::door::{self, Guest, Turned};
 use crate::link::{Gone, Link};
+use crate::lobby::Ticket;
 use crate::message::{self, Bind, Fault, HEADER_BYTES, Header, Kind, Message, Target};
 use crate::metrics::Metrics;
 use crate::outbox::Outbox;
@@ -67,31 +67,43 @@ impl Ended {
 }
 
 /// Serves one socket to its end.
-pub(crate) async fn run(
+///
+/// The future is small, and so is what it holds until the peer has said something: thousands may wait like that.
+pub(crate) fn run(
     stream: TcpStream,
     peer: SocketAddr,
-    place: Place,
+    ticket: Ticket,
+    shared: Arc<Shared>,
+    phase: watch::Receiver<Phase>,
+) -> impl Future<Output = ()> {
+    let empty = tracing::field::Empty;
+    let span = tracing::info_span!("connection", addr = %peer, pid = empty, user = empty, org = empty);
+    serve(stream, peer, ticket, shared, phase).instrument(span)
+}
+
+async fn serve(
+    stream: TcpStream,
+    peer: SocketAddr,
+    ticket: Ticket,
     shared: Arc<Shared>,
     phase: watch::Receiver<Phase>,
 ) {
-    let empty = tracing::field::Empty;
-    let span = tracing::info_span!("connection", addr = %peer, pid = empty, user = empty, org = empty);
-    serve(stream, peer, &place, &shared, phase).instrument(span).await;
-}
-
-async fn serve(stream: TcpStream, peer: SocketAddr, place: &Place, shared: &Shared, phase: watch::Receiver<Phase>) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY not set");
     }
     let config = &shared.config;
-    let mut link = Link::new(stream, config.write_timeout, config.response_bytes_max);
-    let ended = match caught(talk(&mut link, peer, place, shared, phase)).await {
-        Ok(ended) => ended,
-        Err(report) => {
-            link.out.discard();
-            Ended::telling(report)
-        }
-    };
+    let mut link = Link::new(stream, config.write_timeout, config.response_bytes_max, Some(ticket.meter()));
+    // Until its last words are said, a connection keeps its place.
+    let mut place = Place::Lobby(ticket);
+    let ended = caught(talk(&mut link, peer, &mut place, &shared, phase)).await;
+    Box::pin(last_words(link, ended)).await;
+}
+
+async fn last_words(mut link: Link, ended: Result<Ended, Report>) {
+    let ended = ended.unwrap_or_else(|report| {
+        link.out.discard();
+        Ended::telling(report)
+    });
     match ended {
         Ended::Quietly => {}
         Ended::Told => link.close().await,
@@ -110,7 +122,7 @@ async fn serve(stream: TcpStream, peer: SocketAddr, place: &Place, shared: &Shar
 async fn talk(
     link: &mut Link,
     peer: SocketAddr,
-    place: &Place,
+    place: &mut Place,
     shared: &Shared,
     mut phase: watch::Receiver<Phase>,
 ) -> Ended {
@@ -122,7 +134,7 @@ async fn talk(
             () = reached(&mut phase, Phase::Draining) => Err(Turned::Refused(Refusal::ShuttingDown)),
         }
     };
-    let Guest { session, registration } = match entered {
+    let guest = match entered {
         Ok(guest) => guest,
         Err(turned) => {
             shared.metrics.turned(&turned);
@@ -131,6 +143,11 @@ async fn talk(
     };
     shared.metrics.let_in();
     tracing::debug!("session started");
+    Box::pin(converse(link, guest, shared, phase)).await
+}
+
+async fn converse(link: &mut Link, guest: Box<Guest>, shared: &Shared, phase: watch::Receiver<Phase>) -> Ended {
+    let Guest { session, registration } = *guest;
     let idle_timeout = shared.config.idle_timeout;
     let frame_bytes_max = shared.config.frame_bytes_max;
     let talk = Conversation {
@@ -142,14 +159,14 @@ async fn talk(
         ready_since: Some(Instant::now()),
         skipping: false,
     };
-    let ended = Box::pin(talk.run(link)).await;
+    let ended = talk.run(link).await;
     drop(registration);
     ended
 }
 
 fn turned_away(link: &mut Link, turned: Turned) -> Ended {
     match turned {
-        Turned::Away => Ended::Quietly,
+        Turned::Away | Turned::Evicted => Ended::Quietly,
         Turned::Gone(gone) => gone.into(),
         Turned::Stuffed => {
             let code = SqlState::ProtocolViolation.code();
@@ -176,10 +193,10 @@ async fn reached(now: &mut watch::Receiver<Phase>, phase: Phase) {
 }
 
 /// Runs `work`. A panic in it becomes what the client is told; the log has it under the same number.
-async fn caught<T>(work: impl Future<Output = T>) -> Result<T, Report> {
+fn caught<T>(work: impl Future<Output = T>) -> impl Future<Output = Result<T, Report>> {
     static COUNT: AtomicU64 = AtomicU64::new(1);
-    let mut work = pin!(work);
-    std::future::poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))) {
+    let mut work = Box::pin(work);
+    std::future::poll_fn(move |cx| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))) {
         Ok(poll) => poll.map(Ok),
         Err(_) => {
             let id = format!("{:x}-c{:x}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
@@ -189,7 +206,6 @@ async fn caught<T>(work: impl Future<Output = T>) -> Result<T, Report> {
             std::task::Poll::Ready(Err(report))
         }
     })
-    .await
 }
 
 /// A session and where it stands in the protocol.
@@ -250,7 +266,9 @@ impl Conversation<'_> {
             biased;
             () = reached(&mut self.phase, Phase::Draining) => return Err(Ended::shutdown()),
             filled = link.fill(wanted) => return Ok(filled?),
-            notification = self.session.next_notification(), if is_ready => link.out.notification(notification),
+            notification = self.session.next_notification(), if is_ready => {
+                link.out.notification(notification.map_err(Ended::telling)?);
+            }
             () = idle => {
                 let report = limit.map(|(_, report)| report);
                 return Err(report.map_or(Ended::Quietly, |report| Ended::telling(report())));
@@ -324,7 +342,7 @@ impl Conversation<'_> {
 
     /// The client may go on.
     async fn ready(&mut self, link: &mut Link) -> Result<(), Ended> {
-        for notification in self.session.take_notifications().await {
+        for notification in self.session.take_notifications().await.map_err(Ended::telling)? {
             link.out.notification(notification);
         }
         link.out.ready(self.session.status());

@@ -15,6 +15,7 @@ use crate::admission::Place;
 use crate::auth::authenticate;
 use crate::cancel::{Key, Registration};
 use crate::link::{Gone, Link};
+use crate::lobby::Evicted;
 use crate::refusal::Refusal;
 use crate::server::Shared;
 use crate::startup::{self, Head, PACKET_BYTES_MIN, Startup};
@@ -25,6 +26,8 @@ use crate::tls::{Begun, Failed, Mode, Tls};
 pub(crate) enum Turned {
     /// The peer wanted none: it brought a CancelRequest.
     Away,
+    /// It had to go for another one. Nothing is said: nothing may be waited for.
+    Evicted,
     /// It sent bytes before it had our answer: an attacker between it and us may have. Nothing is said.
     Stuffed,
     /// There is no TLS with it. What there is to say about that, TLS has said.
@@ -38,6 +41,12 @@ pub(crate) enum Turned {
 impl From<Refusal> for Turned {
     fn from(refusal: Refusal) -> Self {
         Turned::Refused(refusal)
+    }
+}
+
+impl From<Evicted> for Turned {
+    fn from(Evicted: Evicted) -> Self {
+        Turned::Evicted
     }
 }
 
@@ -66,11 +75,17 @@ enum Packet {
     Cancel(Vec<u8>),
 }
 
-/// Hears what the peer wants, and starts a session for it if it may have one.
+/// Hears what the peer wants, and starts a session for it if it may have one. Futures are boxed step by step: a peer
+/// that says nothing has none but the first.
 ///
 /// # Errors
 /// [`Turned`] says why not. The connection is to be closed.
-pub(crate) async fn enter(link: &mut Link, peer: SocketAddr, place: &Place, shared: &Shared) -> Result<Guest, Turned> {
+pub(crate) async fn enter(
+    link: &mut Link,
+    peer: SocketAddr,
+    place: &mut Place,
+    shared: &Shared,
+) -> Result<Box<Guest>, Turned> {
     let address = peer.ip().to_canonical();
     let startup = match first_packet(link, shared.tls.as_deref()).await? {
         Packet::Startup(startup) => startup,
@@ -86,27 +101,25 @@ pub(crate) async fn enter(link: &mut Link, peer: SocketAddr, place: &Place, shar
             return Err(Turned::Away);
         }
     };
-    if let Some(refusal) = place.refusal() {
-        return Err(refusal.clone().into());
-    }
+    // Before anything is asked, of the peer or the store.
+    shared.admission.check(address)?;
     let mode = shared.tls.as_ref().map(|tls| tls.mode());
     if !link.security().tls && !may_be_clear(mode, link.is_private(), shared.config.authentication.trust_remote) {
         return Err(Refusal::Unencrypted.into());
     }
-    let principal = authenticate(link, &startup, address, shared).await?;
+    let principal = Box::pin(authenticate(link, &startup, address, shared)).await?;
     let Startup { minor, negotiate, parameters, user, database: _ } = startup;
     let registration = shared.registry.reserve();
     let span = tracing::Span::current();
     span.record("pid", registration.process());
     span.record("user", tracing::field::debug(&user));
     let login = principal.login(parameters, peer.to_string(), registration.process());
-    let started = Session::start(std::sync::Arc::clone(&shared.engine), login).await;
+    let started = Box::pin(Session::start(std::sync::Arc::clone(&shared.engine), login)).await;
     let session = started.map_err(Refusal::of_session)?;
     span.record("org", session.org().as_str());
     // Only now: before its proof nobody learns who is a superuser.
-    if place.is_reserved() && !is_superuser(&session) {
-        return Err(Refusal::Reserved.into());
-    }
+    place.take_seat(&shared.admission, address, is_superuser(&session))?;
+    link.is_admitted();
     let key = Key::random(minor).map_err(|error| {
         tracing::error!(%error, "no random numbers");
         Refusal::Unavailable
@@ -125,7 +138,7 @@ pub(crate) async fn enter(link: &mut Link, peer: SocketAddr, place: &Place, shar
         link.out.notice(notice.clone());
     }
     link.out.ready(TransactionStatus::Idle);
-    Ok(Guest { session, registration })
+    Ok(Box::new(Guest { session, registration }))
 }
 
 /// Whether a StartupMessage may come in clear: from this machine, or where it was decided that everybody is
@@ -149,7 +162,7 @@ async fn first_packet(link: &mut Link, tls: Option<&Tls>) -> Result<Packet, Turn
     if let Some(tls) = tls
         && link.starts_with_tls().await?
     {
-        link.encrypt(tls, Begun::Directly).await?;
+        Box::pin(link.encrypt(tls, Begun::Directly)).await?;
     }
     let (mut ssl_asked, mut gss_asked) = (false, false);
     loop {
@@ -157,6 +170,8 @@ async fn first_packet(link: &mut Link, tls: Option<&Tls>) -> Result<Packet, Turn
         link.read_exact(&mut first).await?;
         let (asked, offered) = match startup::head(first)? {
             Head::Startup { minor, body_bytes } => {
+                // The packet, and what is read from it.
+                link.charge(2 * body_bytes)?;
                 let mut body = vec![0; body_bytes];
                 link.read_exact(&mut body).await?;
                 return Ok(Packet::Startup(startup::startup(minor, &body)?));
@@ -182,7 +197,7 @@ async fn first_packet(link: &mut Link, tls: Option<&Tls>) -> Result<Packet, Turn
             if !link.starts_with_tls().await? {
                 return Err(Turned::Stuffed);
             }
-            link.encrypt(tls, Begun::OnRequest).await?;
+            Box::pin(link.encrypt(tls, Begun::OnRequest)).await?;
         }
     }
 }

@@ -11,6 +11,7 @@ mod auth;
 mod cancel;
 pub mod config;
 mod connection;
+mod descriptors;
 mod door;
 #[doc(hidden)]
 pub mod fuzzing;
@@ -18,6 +19,7 @@ mod http;
 pub mod keycommand;
 pub mod keyfile;
 mod link;
+mod lobby;
 mod message;
 mod metrics;
 mod outbox;

@@ -18,12 +18,17 @@ use tokio_rustls::server::TlsStream;
 use zeroize::Zeroizing;
 
 use crate::door::Turned;
+use crate::lobby::{Evicted, Meter};
 use crate::outbox::Outbox;
 use crate::refusal::Refusal;
 use crate::tls::{Begun, Capped, Failed, Security, Tls};
 
+/// What TLS holds of a connection, besides what the peer has sent.
+const TLS_BYTES: usize = 24 << 10;
 /// Bytes of an input buffer to begin with, and after a long message.
 const INPUT_BYTES: usize = 4 << 10;
+/// What of a credential is waited for first. Most are no longer.
+const CREDENTIAL_BYTES: usize = 512;
 /// A peer has the write timeout for each piece of this size.
 const PIECE_BYTES: usize = 64 << 10;
 /// How long a peer has to read our last words before its socket is closed under it.
@@ -85,6 +90,8 @@ pub(crate) struct Link {
     is_loopback: bool,
     local: Option<IpAddr>,
     write_timeout: Duration,
+    /// What memory is charged to before the login.
+    meter: Option<Meter>,
     /// What has come and is not used yet.
     pub(crate) input: BytesMut,
     /// What is to go.
@@ -93,7 +100,7 @@ pub(crate) struct Link {
 
 impl Link {
     /// Takes the socket over. Its buffers hold nothing, and take no memory yet.
-    pub(crate) fn new(stream: TcpStream, write_timeout: Duration, out_bytes_max: usize) -> Self {
+    pub(crate) fn new(stream: TcpStream, write_timeout: Duration, out_bytes_max: usize, meter: Option<Meter>) -> Self {
         let is_loopback = stream.peer_addr().is_ok_and(|peer| peer.ip().to_canonical().is_loopback());
         let local = stream.local_addr().ok().map(|address| address.ip());
         Link {
@@ -102,9 +109,23 @@ impl Link {
             is_loopback,
             local,
             write_timeout,
+            meter,
             input: BytesMut::new(),
             out: Outbox::new(out_bytes_max),
         }
+    }
+
+    /// `bytes` of memory are about to be taken for a peer that has not logged in.
+    ///
+    /// # Errors
+    /// The connection had to go.
+    pub(crate) fn charge(&self, bytes: usize) -> Result<(), Evicted> {
+        self.meter.as_ref().map_or(Ok(()), |meter| meter.charge(bytes))
+    }
+
+    /// The peer has logged in.
+    pub(crate) fn is_admitted(&mut self) {
+        self.meter = None;
     }
 
     /// What is known of the way to the peer.
@@ -139,10 +160,11 @@ impl Link {
     /// socket.
     pub(crate) async fn encrypt(&mut self, tls: &Tls, begun: Begun) -> Result<(), Failed> {
         self.input.clear();
+        self.charge(TLS_BYTES).map_err(|Evicted| Failed::Lost)?;
         let Stream::Plain(stream) = std::mem::replace(&mut self.stream, Stream::Lost) else {
             return Err(Failed::Lost);
         };
-        let (stream, security) = tls.accept(stream, begun).await?;
+        let (stream, security) = tls.accept(stream, begun, self.meter.clone()).await?;
         self.stream = Stream::Tls(Box::new(stream));
         self.security = security;
         Ok(())
@@ -176,7 +198,8 @@ impl Link {
         let mut body = Zeroizing::new(Vec::new());
         while body.len() < length {
             // A vector that grows by itself would leave copies behind.
-            let room = length.min((body.len() * 2).max(INPUT_BYTES));
+            let room = length.min((body.len() * 2).max(CREDENTIAL_BYTES));
+            self.charge(room - body.len())?;
             let mut larger = Zeroizing::new(Vec::with_capacity(room));
             larger.extend_from_slice(&body);
             larger.resize(room, 0);
@@ -331,7 +354,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (stream, _) = listener.accept().await.unwrap();
-        let mut link = Link::new(stream, Duration::from_secs(10), 1 << 10);
+        let mut link = Link::new(stream, Duration::from_secs(10), 1 << 10, None);
         let send = async {
             for piece in pieces {
                 client.write_all(piece).await.unwrap();
@@ -348,7 +371,9 @@ mod tests {
     async fn w_02_a_credential_is_one_short_message_of_its_type() {
         let refused = |turned: Result<Vec<u8>, Turned>| match turned {
             Err(Turned::Refused(refusal)) => Some(refusal),
-            Ok(_) | Err(Turned::Away | Turned::Stuffed | Turned::Handshake(_) | Turned::Gone(_)) => None,
+            Ok(_) | Err(Turned::Away | Turned::Evicted | Turned::Stuffed | Turned::Handshake(_) | Turned::Gone(_)) => {
+                None
+            }
         };
         assert_eq!(credential(&[b"p\0\0\0\x09hello"]).await.unwrap(), b"hello");
         assert_eq!(credential(&[b"p", b"\0\0", b"\0\x09he", b"llo"]).await.unwrap(), b"hello");
@@ -378,7 +403,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (stream, _) = listener.accept().await.unwrap();
-        let mut link = Link::new(stream, Duration::from_secs(10), 1 << 10);
+        let mut link = Link::new(stream, Duration::from_secs(10), 1 << 10, None);
         link.is_loopback = false;
         client.write_all(b"p\0\0\0\x09hello").await.unwrap();
         let refused = link.read_credential(5).await.unwrap_err();

@@ -55,7 +55,7 @@ const REFUSED: &str = "refused";
 const ERROR: &str = "error";
 const HEARD: &str = "heard";
 const LIMITED: &str = "limited";
-const DROPPED: &str = "dropped";
+const EVICTED: &str = "evicted";
 const STUFFED: &str = "stuffed";
 const LOST: &str = "lost";
 const PROTOCOL: &str = "protocol";
@@ -89,6 +89,8 @@ impl Metrics {
         match turned {
             // A CancelRequest is counted where it is heard.
             Turned::Away => {}
+            // So is the eviction, where another one needs the place.
+            Turned::Evicted => {}
             Turned::Stuffed => self.turned_away(STUFFED),
             Turned::Handshake(failed) => {
                 self.turned_away(HANDSHAKE);
@@ -99,9 +101,9 @@ impl Metrics {
         }
     }
 
-    /// A connection was dropped without a word: even the standing places are taken.
-    pub(crate) fn dropped(&self) {
-        self.turned_away(DROPPED);
+    /// Counts connections that had to go, without a word, for newer ones.
+    pub(crate) fn evicted(&self) -> Counter {
+        self.turned_away.get_or_create(&Reason { reason: EVICTED }).clone()
     }
 
     /// A CancelRequest came; `limited`: one too many from its address.
@@ -173,7 +175,7 @@ impl Metrics {
         for (outcome, sqlstate_class) in [(OK, "00"), (REFUSED, "28"), (REFUSED, "53"), (REFUSED, "57")] {
             drop(self.logins.get_or_create(&Login { outcome, sqlstate_class }));
         }
-        for reason in [DROPPED, STUFFED, HANDSHAKE, LOST, PROTOCOL, TOO_MANY, UNENCRYPTED, TIMEOUT, SHUTDOWN] {
+        for reason in [EVICTED, STUFFED, HANDSHAKE, LOST, PROTOCOL, TOO_MANY, UNENCRYPTED, TIMEOUT, SHUTDOWN] {
             drop(self.turned_away.get_or_create(&Reason { reason }));
         }
         for outcome in [HEARD, LIMITED] {
@@ -196,6 +198,7 @@ struct Gauges {
     image_rows: Gauge,
     connections: Gauge,
     connections_max: Gauge,
+    connections_waiting: Gauge,
     resident_memory: Gauge,
 }
 
@@ -210,6 +213,8 @@ pub(crate) struct Reading {
     pub(crate) vitals: Vitals,
     /// Connections that have a seat.
     pub(crate) connections: usize,
+    /// Connections that have not logged in yet.
+    pub(crate) connections_waiting: usize,
 }
 
 /// Everything there is to show.
@@ -258,7 +263,7 @@ impl Exposition {
 
     /// The text, in the OpenMetrics form.
     pub(crate) fn text(&self, reading: Reading) -> String {
-        let Reading { ready, store_up, vitals, connections } = reading;
+        let Reading { ready, store_up, vitals, connections, connections_waiting } = reading;
         let Vitals { images, rows, contact_age, diverged } = vitals;
         let gauges = &self.gauges;
         gauges.ready.set(ready.into());
@@ -268,6 +273,7 @@ impl Exposition {
         gauges.images.set(number(images));
         gauges.image_rows.set(number(rows));
         gauges.connections.set(number(connections));
+        gauges.connections_waiting.set(number(connections_waiting));
         if let Some(bytes) = resident_memory() {
             gauges.resident_memory.set(bytes);
         }
@@ -318,6 +324,11 @@ impl Gauges {
         ours.register("image_rows", "Rows of all loaded images", self.image_rows.clone());
         ours.register("connections", "Connections that have a seat", self.connections.clone());
         ours.register("connections_max", "Seats for connections", self.connections_max.clone());
+        ours.register(
+            "connections_waiting",
+            "Connections that have not logged in yet, and have no seat",
+            self.connections_waiting.clone(),
+        );
     }
 }
 

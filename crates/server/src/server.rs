@@ -18,11 +18,14 @@ use tokio::time::{sleep, timeout};
 use crate::admission::Admission;
 use crate::auth::{
     Authentication, Directory, DirectoryConfig, DirectoryError, Gate, Hba, IssuerConfig, IssuerError, Issuers, Method,
+    network,
 };
 use crate::cancel::{Limiter, Registry};
 use crate::config::Config;
 use crate::connection;
+use crate::descriptors;
 use crate::http::{Http, HttpConfig, HttpError};
+use crate::lobby::Lobby;
 use crate::metrics::Metrics;
 use crate::tls::{self, Tls, TlsConfig, TlsError};
 
@@ -32,6 +35,10 @@ const FRAME_SLACK_BYTES: usize = 64 << 10;
 const LAST_STEP: Duration = Duration::from_secs(1);
 /// How long the server waits when it can't accept: for file descriptors, most likely.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How long a connection that has to go may take to close its socket.
+const CLOSE_PAUSE: Duration = Duration::from_millis(1);
+/// How many connections may wait to be accepted, if the system allows as many.
+const BACKLOG: i32 = 4096;
 
 /// How a server serves.
 #[derive(Clone, Debug)]
@@ -54,6 +61,10 @@ pub struct ServerConfig {
     pub connections_per_address_max: usize,
     /// How many of them are for superusers.
     pub connections_reserved: usize,
+    /// Most connections at once that have not logged in, besides; fewer where there are not as many file descriptors.
+    pub connections_waiting_max: usize,
+    /// Most memory of theirs, in bytes.
+    pub connections_waiting_bytes_max: usize,
     /// Most CancelRequests a second from one address.
     pub cancels_per_second_max: u32,
     /// How long a client has from its first byte to the end of its login.
@@ -82,6 +93,8 @@ impl Default for ServerConfig {
             connections_max: 500,
             connections_per_address_max: 500,
             connections_reserved: 3,
+            connections_waiting_max: 8192,
+            connections_waiting_bytes_max: 48 << 20,
             cancels_per_second_max: 10,
             login_timeout: Duration::from_secs(10),
             idle_timeout: None,
@@ -156,6 +169,7 @@ pub(crate) struct Shared {
     pub(crate) registry: Arc<Registry>,
     pub(crate) limiter: Limiter,
     pub(crate) admission: Arc<Admission>,
+    pub(crate) lobby: Arc<Lobby>,
     pub(crate) gate: Gate,
     pub(crate) issuers: Issuers,
     pub(crate) directory: Option<Directory>,
@@ -191,6 +205,7 @@ impl Server {
         let bind = || {
             let listener = std::net::TcpListener::bind(listen)?;
             listener.set_nonblocking(true)?;
+            rustix::net::listen(&listener, BACKLOG)?;
             let address = listener.local_addr()?;
             Ok((listener, address))
         };
@@ -219,18 +234,21 @@ impl Server {
             TcpListener::from_std(listener).map_err(|error| ServeError::Listen { listen: address, error })?;
         let admission =
             Admission::new(config.connections_max, config.connections_per_address_max, config.connections_reserved);
+        let sockets = descriptors::allow(config.connections_max.saturating_add(config.connections_waiting_max));
+        let waiting_max = config.connections_waiting_max.min(sockets.saturating_sub(config.connections_max));
         let limiter = Limiter::new(config.cancels_per_second_max);
         let shutdown_timeout = config.shutdown_timeout;
         let metrics = Metrics::default();
+        let lobby = Lobby::new(waiting_max, config.connections_waiting_bytes_max, metrics.evicted());
         let registry = Arc::default();
-        let seats = Arc::clone(&admission);
         let gate = Gate::default();
         let shared = Arc::new(Shared {
             engine,
             config,
             registry,
             limiter,
-            admission: seats,
+            admission,
+            lobby: Arc::clone(&lobby),
             gate,
             issuers,
             directory,
@@ -250,17 +268,16 @@ impl Server {
                 () = &mut shutdown => break,
                 Some(_) = connections.join_next() => {}
                 accepted = listener.accept() => match accepted {
-                    Ok((stream, peer)) => match admission.enter(peer.ip().to_canonical()) {
-                        Some(place) => {
-                            let connection =
-                                connection::run(stream, peer, place, Arc::clone(&shared), watched.clone());
-                            connections.spawn(connection);
-                        }
-                        None => {
-                            shared.metrics.dropped();
-                            tracing::debug!(addr = %peer, "connection dropped: too many");
-                        }
-                    },
+                    Ok((stream, peer)) => {
+                        let ticket = lobby.enter(network(peer.ip()));
+                        let meter = ticket.meter();
+                        let connection = connection::run(stream, peer, ticket, Arc::clone(&shared), watched.clone());
+                        meter.is_served_by(connections.spawn(connection));
+                    }
+                    // It went away by itself.
+                    Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                    // A socket is had from somebody who does not log in.
+                    Err(error) if descriptors::are_all_taken(&error) && lobby.evict_one() => sleep(CLOSE_PAUSE).await,
                     Err(error) => {
                         tracing::warn!(%error, "connection not accepted");
                         sleep(ACCEPT_PAUSE).await;

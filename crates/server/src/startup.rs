@@ -9,6 +9,8 @@ use crate::refusal::Refusal;
 pub(crate) const PACKET_BYTES_MIN: usize = 8;
 /// The longest packet before login.
 pub(crate) const PACKET_BYTES_MAX: usize = 10_000;
+/// Most parameters. Drivers send a dozen.
+const PARAMETERS_MAX: usize = 100;
 /// The newest protocol that we speak, as a `(major, minor)`.
 const NEWEST_MINOR: u16 = 2;
 
@@ -123,8 +125,9 @@ fn pairs(body: &[u8]) -> Result<Vec<(&str, &str)>, Refusal> {
     let mut pairs = Vec::new();
     while let Some(key) = texts.next() {
         let value = texts.next().ok_or(Refusal::PacketLayout)?;
-        // An empty key ends the list: here it would hide what follows.
-        if key.is_empty() {
+        // An empty key ends the list: here it would hide what follows. A long list takes far more memory than it has
+        // bytes.
+        if key.is_empty() || pairs.len() == PARAMETERS_MAX {
             return Err(Refusal::PacketLayout);
         }
         pairs.push((text(key)?, text(value)?));

@@ -112,7 +112,7 @@ fn refusals_are_counted_by_their_kind() {
     let told = |bytes: &[u8]| Client::connect(served.address).last(bytes);
     assert_eq!(told(&startup(&[("user", "CANARY-7Q")])), "E:FATAL 28000");
     assert_eq!(told(b"GET / HTTP/1.1\r\n\r\n"), "E:FATAL 08P01");
-    assert_eq!(told(&[]), "E:FATAL 08P01");
+    assert_eq!(told(&[]), "E:FATAL 57014");
     for _ in 0..2 {
         assert_eq!(told(&cancel_request(1, &[0; 4])), "");
     }

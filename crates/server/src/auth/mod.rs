@@ -18,6 +18,7 @@ mod scram;
 mod throttle;
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use dataglot_session::{Credentials, Login, Proof};
 use tokio::sync::Semaphore;
@@ -29,6 +30,7 @@ pub(crate) use jwt::Issuers;
 pub use jwt::{Algorithm, IssuerConfig, IssuerError, KeyPlace};
 pub(crate) use ldap::{Directory, is_filter};
 pub use ldap::{DirectoryConfig, DirectoryError};
+pub(crate) use throttle::network;
 use throttle::{Attempt, Throttle};
 
 use crate::door::Turned;
@@ -52,12 +54,13 @@ pub struct Authentication {
 /// What the logins of a process share.
 pub(crate) struct Gate {
     throttle: Throttle,
-    hashing: Semaphore,
+    /// Held by whoever hashes, to the end of that: also when the connection is over before.
+    hashing: Arc<Semaphore>,
 }
 
 impl Default for Gate {
     fn default() -> Self {
-        Gate { throttle: Throttle::default(), hashing: Semaphore::new(HASHING_MAX) }
+        Gate { throttle: Throttle::default(), hashing: Arc::new(Semaphore::new(HASHING_MAX)) }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Login by the password itself, which the server is told: in TLS or on this machine only.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use dataglot_model::Sensitive;
 use dataglot_session::Proof;
@@ -29,13 +30,13 @@ pub(super) async fn ask(
     let Some(password) = password.filter(|password| !password.open().is_empty()) else {
         return Err(denied(startup).into());
     };
-    let permit = shared.gate.hashing.acquire().await.map_err(|_| Refusal::Unavailable)?;
+    let permit = Arc::clone(&shared.gate.hashing).acquire_owned().await.map_err(|_| Refusal::Unavailable)?;
     let checked = tokio::task::spawn_blocking(move || {
+        let _permit = permit;
         let is_right = credentials.is_password(&password);
         (is_right, credentials)
     });
     let (is_right, credentials) = checked.await.map_err(|_| Refusal::Unavailable)?;
-    drop(permit);
     if !is_right {
         return Err(denied(startup).into());
     }

@@ -25,6 +25,8 @@ const WAIT_MIN: Duration = Duration::from_millis(100);
 const WAIT_MAX: Duration = Duration::from_secs(3);
 /// How long until one attempt is forgotten.
 const FORGET: Duration = Duration::from_secs(3);
+/// How much of a user's name tells it from others. No user has a longer one.
+const USER_CHARS_MAX: usize = 128;
 /// How many users and addresses are remembered.
 const ENTRIES_MAX: usize = 20_000;
 
@@ -114,7 +116,7 @@ fn make_room(counts: &mut HashMap<Key, Count>, now: Instant) {
 /// One user under all spellings that look alike: case, blanks, forms of the same letter.
 fn canonical(user: &str) -> String {
     let plain = user.nfkc().filter(|c| !c.is_whitespace() && !c.is_control() && !is_invisible(*c));
-    plain.flat_map(char::to_lowercase).nfkc().collect()
+    plain.flat_map(char::to_lowercase).nfkc().take(USER_CHARS_MAX).collect()
 }
 
 /// Characters that take no room: soft hyphen, joiners, marks of direction, byte order mark.
@@ -123,7 +125,7 @@ fn is_invisible(c: char) -> bool {
 }
 
 /// Whom an address is given to: an IPv6 network of 64 bits is one customer's.
-fn network(address: IpAddr) -> IpAddr {
+pub(crate) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         v4 @ IpAddr::V4(_) => v4,
         v6 @ IpAddr::V6(_) => cut(v6, 64),

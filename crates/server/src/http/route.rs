@@ -100,6 +100,7 @@ async fn metrics(State(sources): State<Arc<Sources>>) -> Response {
         store_up: !ready.is_err_and(NotReady::is_store),
         vitals: sources.shared.engine.vitals(),
         connections: sources.shared.admission.seats(),
+        connections_waiting: sources.shared.lobby.len(),
     };
     answer(StatusCode::OK, OPEN_METRICS, sources.exposition.text(reading))
 }

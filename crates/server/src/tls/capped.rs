@@ -1,4 +1,4 @@
-//! A socket from which only so much can be read, until the cap is lifted.
+//! A socket from which only so much can be read, until the cap is lifted. What is read is charged until then.
 //!
 //! TLS itself takes 64 KiB of a handshake before it looks at it. That is far too much for a peer of whom
 //! nothing is known yet.
@@ -10,12 +10,15 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
+use crate::lobby::Meter;
+
 /// The socket and what may still be read from it.
 #[derive(Debug)]
 pub(crate) struct Capped {
     stream: TcpStream,
     /// `None`: any number of bytes.
     left: Option<usize>,
+    meter: Option<Meter>,
 }
 
 /// More came than may.
@@ -24,12 +27,13 @@ pub(crate) struct Capped {
 pub(crate) struct TooLong;
 
 impl Capped {
-    pub(super) fn new(stream: TcpStream, bytes_max: usize) -> Self {
-        Capped { stream, left: Some(bytes_max) }
+    pub(super) fn new(stream: TcpStream, bytes_max: usize, meter: Option<Meter>) -> Self {
+        Capped { stream, left: Some(bytes_max), meter }
     }
 
     pub(super) fn lift(&mut self) {
         self.left = None;
+        self.meter = None;
     }
 }
 
@@ -39,6 +43,9 @@ impl AsyncRead for Capped {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
         let read = buffer.filled().len() - before;
+        if self.meter.as_ref().is_some_and(|meter| meter.charge(read).is_err()) {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+        }
         match left.checked_sub(read) {
             None => Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, TooLong))),
             left @ Some(_) => {

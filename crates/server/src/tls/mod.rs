@@ -26,6 +26,8 @@ pub use files::TlsError;
 use files::{Served, Stamps};
 pub(crate) use renew::renew;
 
+use crate::lobby::Meter;
+
 /// The name of our protocol in TLS (ALPN).
 const PROTOCOL: &[u8] = b"postgresql";
 /// What a peer may send until its handshake is done: a ClientHello and a chain of certificates.
@@ -91,7 +93,7 @@ pub(crate) enum Begun {
 pub(crate) struct Tls {
     config: TlsConfig,
     served: RwLock<Arc<Served>>,
-    /// The files when they were last read, whatever came of it.
+    /// The files when they could last be read, whatever came of it.
     stamps: Mutex<Stamps>,
 }
 
@@ -127,18 +129,30 @@ impl Tls {
     /// # Errors
     /// [`TlsError`]: what was served still is.
     fn reload(&self, at_any_rate: bool) -> Result<bool, TlsError> {
+        self.reload_by(at_any_rate, Served::read)
+    }
+
+    fn reload_by(
+        &self,
+        at_any_rate: bool,
+        read: impl FnOnce(&TlsConfig) -> Result<Served, TlsError>,
+    ) -> Result<bool, TlsError> {
         let mut stamps = self.stamps.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Stamps::of(&self.config);
         if *stamps == now && !at_any_rate {
             return Ok(false);
         }
-        *stamps = now;
-        let served = Served::read(&self.config)?;
+        let served = read(&self.config);
+        // What can't be read may be readable the next time, and look the same. What is refused stays as it is.
+        if !matches!(served, Err(TlsError::Unreadable { .. })) {
+            *stamps = now;
+        }
+        let served = served?;
         *self.served.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(served);
         Ok(true)
     }
 
-    /// Makes the handshake.
+    /// Makes the handshake. What the peer sends for it is charged to `meter`.
     ///
     /// # Errors
     /// [`Failed`]: the peer has been told by TLS, as far as it can be.
@@ -146,9 +160,10 @@ impl Tls {
         &self,
         stream: TcpStream,
         begun: Begun,
+        meter: Option<Meter>,
     ) -> Result<(TlsStream<Capped>, Security), Failed> {
         let served = self.served();
-        let capped = Capped::new(stream, HANDSHAKE_BYTES_MAX);
+        let capped = Capped::new(stream, HANDSHAKE_BYTES_MAX, meter);
         let hello = LazyConfigAcceptor::new(Acceptor::default(), capped).await?;
         if begun == Begun::Directly && hello.client_hello().alpn().is_none() {
             return Err(Failed::NoProtocol);

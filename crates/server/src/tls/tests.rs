@@ -49,21 +49,46 @@ fn files(algorithm: &'static SignatureAlgorithm, client_ca: &str) -> (tempfile::
     (directory, certificate.der().clone())
 }
 
+fn config(directory: &tempfile::TempDir) -> TlsConfig {
+    let path = |name: &str| directory.path().join(name);
+    TlsConfig {
+        mode: Mode::Require,
+        certificate: path("crt"),
+        key: path("key"),
+        client_ca: Some(path("ca")),
+        poll_interval: Duration::from_secs(1),
+    }
+}
+
+#[test]
+fn a_renewed_certificate_is_not_lost_for_a_read_that_fails() {
+    let ca = authority();
+    let (directory, _) = files(&PKCS_ECDSA_P256_SHA256, &ca.pem());
+    let tls = Tls::load(config(&directory)).unwrap();
+    assert!(!tls.reload(false).unwrap());
+    let (renewed, certificate) = files(&PKCS_ECDSA_P256_SHA256, &ca.pem());
+    for name in ["crt", "key"] {
+        fs::rename(renewed.path().join(name), directory.path().join(name)).unwrap();
+    }
+    let unreadable = |config: &TlsConfig| {
+        let reason = "Too many open files".to_owned();
+        Err(TlsError::Unreadable { what: "key", path: config.key.clone(), reason })
+    };
+    assert!(tls.reload_by(false, unreadable).is_err());
+    assert!(tls.reload(false).unwrap(), "nothing has changed since, and it is read all the same");
+    assert_eq!(tls.served().end_point_hash, Some(Sha256::digest(&certificate).to_vec()));
+    fs::write(directory.path().join("crt"), "none").unwrap();
+    assert!(tls.reload(false).is_err());
+    assert!(!tls.reload(false).unwrap(), "what is refused is not read again before it changes");
+}
+
 /// What the server makes of a client with that certificate.
 async fn handshake(
     directory: &tempfile::TempDir,
     root: CertificateDer<'static>,
     client: Option<(CertificateDer<'static>, PrivateKeyDer<'static>)>,
 ) -> Result<Security, Failed> {
-    let path = |name: &str| directory.path().join(name);
-    let tls = Tls::load(TlsConfig {
-        mode: Mode::Require,
-        certificate: path("crt"),
-        key: path("key"),
-        client_ca: Some(path("ca")),
-        poll_interval: Duration::from_secs(1),
-    })
-    .unwrap();
+    let tls = Tls::load(config(directory)).unwrap();
     let mut roots = RootCertStore::empty();
     roots.add(root).unwrap();
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -79,7 +104,7 @@ async fn handshake(
     let (accepted, _) = listener.accept().await.unwrap();
     let connector = TlsConnector::from(Arc::new(config));
     let connected = connector.connect(ServerName::try_from(NAME).unwrap(), stream);
-    let (accepted, _connected) = tokio::join!(tls.accept(accepted, Begun::OnRequest), connected);
+    let (accepted, _connected) = tokio::join!(tls.accept(accepted, Begun::OnRequest, None), connected);
     accepted.map(|(_, security)| security)
 }
 
