@@ -166,8 +166,8 @@ impl Session {
         if self.scoped.settings.is_on("dry_run") {
             self.audit_all(&statements, id, Fate::RolledBack(None));
         } else if let Some(planned) = transaction.into_planned() {
-            let id = id.ok_or_else(|| SessionError::bug("a transaction without an id"))?;
-            match self.submit(id, Request::Planned(Box::new(planned)), now).await {
+            let mut id = id.ok_or_else(|| SessionError::bug("a transaction without an id"))?;
+            match self.submit(&mut id, Request::Planned(Box::new(planned)), now).await {
                 Ok((_, seq)) => self.audit_all(&statements, Some(id), Fate::Done(seq)),
                 Err(SubmitFailure::Stale(error) | SubmitFailure::Other(error)) => {
                     self.audit_all(&statements, Some(id), Fate::of_commit_error(error.code()));

@@ -79,9 +79,9 @@ impl Session {
             if items.is_empty() {
                 break primary;
             }
-            let (id, now, sql) = (engine.transaction_id()?, self.now(), Arc::clone(&statement.sql));
+            let (mut id, now, sql) = (engine.transaction_id()?, self.now(), Arc::clone(&statement.sql));
             let request = Request::Rewrap(Box::new(RewrapRequest { actor, now, batch, sql }));
-            let stale = match self.submit(id, request, now).await {
+            let stale = match self.submit(&mut id, request, now).await {
                 Ok((_, Some(seq))) => {
                     self.audit(statement, Some(id), Fate::Done(Some(seq)));
                     items.iter().for_each(|item| tally.add(item));
