@@ -171,10 +171,12 @@ impl From<ResolveError> for Failure {
     fn from(error: ResolveError) -> Self {
         match error {
             ResolveError::Store(error) => error.into(),
+            ResolveError::Key(error) => error.into(),
             error @ ResolveError::NoOrg { .. } => Self::problem(Exit::Usage, &error),
             error @ (ResolveError::NoSecret { .. }
             | ResolveError::Gone { .. }
             | ResolveError::Sealed { .. }
+            | ResolveError::NotOfPlatform { .. }
             | ResolveError::Variable { .. }
             | ResolveError::File { .. }) => Self::problem(Exit::Unresolved, &error),
         }

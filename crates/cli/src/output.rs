@@ -1,8 +1,11 @@
-//! Standard output: lines, tables, JSON.
+//! Standard output: lines, tables, documents.
 
 use std::io::Write as _;
 
-/// Prints a line, and at once: a script may be waiting for it. Whether anybody reads it is not our concern.
+use crate::failure::{Exit, Failure};
+
+/// Prints a line for a person, and at once: a script may be waiting for it. Whether anybody reads it is not our
+/// concern.
 pub(crate) fn line(text: &str) {
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{text}").and_then(|()| out.flush());
@@ -22,7 +25,20 @@ pub(crate) fn table(rows: &[Vec<String>]) {
     }
 }
 
+/// Prints what a program is to read: half of it is none.
+///
+/// # Errors
+/// Standard output cannot be written to.
+pub(crate) fn document(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    let written = writeln!(out, "{text}").and_then(|()| out.flush());
+    written.map_err(|e| Failure::io(Exit::Internal, "standard output cannot be written", &e))
+}
+
 /// Prints a value as one line of JSON.
-pub(crate) fn json(value: &serde_json::Value) {
-    line(&value.to_string());
+///
+/// # Errors
+/// As for [`document`].
+pub(crate) fn json(value: &serde_json::Value) -> Result<(), Failure> {
+    document(&value.to_string())
 }

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use dataglot_model::Sensitive;
 use dataglot_server::config::{Config, Setting, StoreLocation};
 use dataglot_server::{Server, ServerConfig};
 use dataglot_session::{Engine, OsEntropy, SystemClock, install_panic_hook};
@@ -22,7 +23,7 @@ pub(crate) struct Started {
 
 /// Runs a server on the store at `location` until a signal ends it. `started` is called when it listens.
 ///
-/// The order is: certificates, store, key, address, first superuser. So a process that is refused by one of them has
+/// The order is: certificates, store, the password of a new store's superuser, key, address, first superuser. So a process that is refused by one of them has
 /// changed nothing that a later one would have to undo.
 pub(crate) fn run(
     config: &Config,
@@ -36,6 +37,7 @@ pub(crate) fn run(
         tls.check()?;
     }
     let store = store::open(location, &Opening::serve(config))?;
+    let password = if store.heads()?.is_empty() { first_password(config)? } else { None };
     let engine = Engine::open(store, ring, config.engine(), Arc::new(SystemClock), Arc::new(OsEntropy))?;
     let empty = engine.is_new()?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -45,7 +47,7 @@ pub(crate) fn run(
     let served = runtime.block_on(async {
         let signals = Signals::watch()?;
         let server = Server::bind(ServerConfig::from(config))?;
-        let new = empty && bootstrap(&engine, config).await?;
+        let new = empty && bootstrap(&engine, config, password).await?;
         let address = server.local_addr();
         tracing::info!(
             version = env!("CARGO_PKG_VERSION"),
@@ -68,22 +70,29 @@ pub(crate) fn run(
     served
 }
 
-/// Makes the first org and its superuser, whose password is used this once. False: another coordinator, started at the same time, has.
-async fn bootstrap(engine: &Arc<Engine>, config: &Config) -> Result<bool, Failure> {
+/// The password of a new store's superuser; `None`: it may do without one.
+///
+/// # Errors
+/// There is none, and nobody could log in.
+fn first_password(config: &Config) -> Result<Option<Sensitive>, Failure> {
     let password = config.admin_password.read()?;
-    if password.is_none() && !config.auth.may_do_without_password(config.admin.as_str()) {
-        return Err(Failure::new(
-            Exit::NoAdmin,
-            format!(
-                "the store is new, and superuser \"{}\" would have no password to log in with",
-                config.admin.as_str()
-            ),
-            Some(format!(
-                "Give one by {} or --admin-password-file FILE; it is used this once.",
-                Setting::AdminPassword.variable()
-            )),
-        ));
+    if password.is_some() || config.auth.may_do_without_password(config.admin.as_str()) {
+        return Ok(password);
     }
+    let admin = config.admin.as_str();
+    Err(Failure::new(
+        Exit::NoAdmin,
+        format!("the store is new, and superuser \"{admin}\" would have no password to log in with"),
+        Some(format!(
+            "Give one by {} or --admin-password-file FILE; it is used this once.",
+            Setting::AdminPassword.variable()
+        )),
+    ))
+}
+
+/// Makes the first org and its superuser, whose password is used this once. False: another coordinator, started at the
+/// same time, has.
+async fn bootstrap(engine: &Arc<Engine>, config: &Config, password: Option<Sensitive>) -> Result<bool, Failure> {
     match engine.bootstrap(config.admin.clone(), password).await {
         Ok(()) => Ok(true),
         Err(report) => {

@@ -8,6 +8,7 @@ use dataglot_server::config::{Config, Environment, Flags, Setting, StoreLocation
 use dataglot_store::{Dsn, MetaStore, PostgresOptions, RedbOptions, StoreError, open_postgres, open_redb};
 
 use crate::arguments::SharedStore;
+use crate::command::migrate;
 use crate::failure::{Exit, Failure};
 
 /// What is wrong with a password in a flag.
@@ -61,6 +62,15 @@ pub(crate) fn open(location: &StoreLocation, opening: &Opening<'_>) -> Result<Ar
             }
             open_postgres(options)
         }
+    }
+}
+
+/// Refuses a database whose schema is not the one of this version, for a command that only reads: opening it would
+/// bring it up to date, under servers that may not know the new one.
+pub(crate) fn refuse_pending(location: &StoreLocation) -> Result<(), Failure> {
+    match location {
+        StoreLocation::Path(_) => Ok(()),
+        StoreLocation::Dsn(dsn) => migrate::refuse_pending(dsn),
     }
 }
 

@@ -20,7 +20,7 @@ fn store(directory: &Path) {
         "CREATE SECRET pw AS 'CANARY-7Q \"one\"';
          ALTER SECRET pw AS 'CANARY-7Q \"two\"\n' GRACE '1 hour';
          CREATE SECRET wallet AS 'CANARY-7Q wallet';
-         CREATE SECRET unset AS ENV 'DATAGLOT_NO_SUCH_VARIABLE';
+         CREATE SECRET unset AS ENV 'NO_SUCH_VARIABLE';
          CREATE CATALOG ora USING oracle WITH (host = 'h', port = 1521, password = SECRET pw, wallet = SECRET wallet AS FILE);
          CREATE CATALOG again USING mock WITH (password = SECRET pw)",
     );
@@ -126,7 +126,7 @@ fn c039_what_cannot_be_resolved_is_told_and_takes_nothing_else_down() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(10), "{said}");
     assert!(
-        said.contains("error: 1 of 3 secrets could not be resolved") && said.contains("DATAGLOT_NO_SUCH_VARIABLE"),
+        said.contains("error: 1 of 3 secrets could not be resolved") && said.contains("NO_SUCH_VARIABLE"),
         "{said}"
     );
     assert!(!said.contains(CANARY));
@@ -134,12 +134,25 @@ fn c039_what_cannot_be_resolved_is_told_and_takes_nothing_else_down() {
     assert!(written.contains(r#""error":"secret \"unset\" is in the environment variable"#), "{written}");
     assert_eq!(written.matches(r#""value":"CANARY-7Q"#).count(), 3);
 
-    // With another key nothing opens, and nothing is said of what it would have been.
-    let output = run(resolve(directory, &["--resolve", "--out", "c.json"]).env("DATAGLOT_SECRET_KEY", OTHER_KEY));
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(10), "{said}");
-    assert!(said.contains("error: 3 of 3 secrets could not be resolved"), "{said}");
-    assert!(!std::fs::read_to_string(directory.join("c.json")).unwrap().contains(CANARY));
+    // With another key, or none, there is nothing to write, and what is there stays.
+    for key in [Some(OTHER_KEY), None] {
+        let mut command = resolve(directory, &["--resolve", "--out", "c.json"]);
+        key.map(|key| command.env("DATAGLOT_SECRET_KEY", key));
+        let output = run(&mut command);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(4), "{said}");
+        assert!(!said.contains(CANARY));
+        assert_eq!(std::fs::read_to_string(directory.join("c.json")).unwrap(), written);
+    }
+
+    // Where standard output takes nothing, a half document is no success.
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    assert_eq!(resolve(directory, &[]).stdout(full).status().unwrap().code(), Some(1));
+
+    // What a killed run left beside the file is no obstacle.
+    std::fs::write(directory.join(".c.json.new"), "x").unwrap();
+    done(resolve(directory, &["--out", "c.json"]).env("DATAGLOT_SECRET_KEY", KEY));
+    assert!(!directory.join(".c.json.new").exists());
 
     let output = run(&mut resolve(directory, &["--org", "nobody"]));
     assert_eq!(output.status.code(), Some(2));

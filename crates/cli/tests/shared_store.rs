@@ -154,6 +154,9 @@ fn the_schema_is_brought_up_to_date_and_told() {
     assert_eq!((&json["store_id"], &json["migrations"][0]["state"]), (&serde_json::Value::Null, &"pending".into()));
     let said = refused(&mut migrate(&["status"]), 6);
     assert!(said.contains("pending") && said.contains("help: Run dataglot migrate up."), "{said}");
+    // What only reads makes no tables.
+    let reading = ["resolve-catalogs"];
+    assert!(refused(&mut on(&database, directory.path(), &reading), 6).contains("pending"));
 
     let said = done(&mut migrate(&["up"]));
     assert_eq!(said.lines().count(), count, "{said}");

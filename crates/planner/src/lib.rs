@@ -21,6 +21,7 @@ mod membership;
 mod options;
 mod org;
 mod owned;
+mod platform;
 mod policy;
 mod recreate;
 mod rename;

@@ -10,7 +10,7 @@ use dataglot_model::connector::{Connector, OptionSpec, OptionType, holds_passwor
 use dataglot_model::def::{OptionKey, OptionValue};
 use dataglot_model::{At, ObjectRef, Span, SqlState};
 
-use crate::{Image, PlanError};
+use crate::{Image, PlanError, platform};
 
 /// The schema's entry for a key.
 ///
@@ -34,7 +34,7 @@ pub(crate) fn spec_of(connector: Connector, key: &str, at: Span) -> Result<&'sta
 ///
 /// # Errors
 /// 42704 for an unknown key or secret, 22023 for a value of the wrong type or out of range, 42501 for a
-/// credential.
+/// credential, and for a variable in an org that may name none.
 pub(crate) fn check(
     image: &Image,
     connector: Connector,
@@ -45,6 +45,9 @@ pub(crate) fn check(
         && image.secret(name).is_none()
     {
         return Err(PlanError::undefined(ObjectRef::Secret(name.clone()), entry.value.span));
+    }
+    if let OptionValue::Env(_) = &entry.value.value {
+        platform::may_name_origins(image)?;
     }
     if would_hold_credential(spec, &entry.value.value) {
         return Err(credential(spec.key, entry.value.span));

@@ -9,7 +9,7 @@ use dataglot_model::command::{AlterSecret, CreateSecret, Grace, OnExisting, OnMi
 use dataglot_model::def::{PreviousSecret, SecretMeta, SecretOrigin};
 use dataglot_model::{At, Name, Notice, ObjectRef, Row, RowKey, Sealed, SecretHash, SqlState, Timestamp};
 
-use crate::{Draft, PlanError, rename};
+use crate::{Draft, PlanError, platform, rename};
 
 pub(crate) fn plan_create_secret(draft: &mut Draft<'_>, c: &CreateSecret<Sealed>) -> Result<(), PlanError> {
     let CreateSecret { name, on_existing, value, comment } = c;
@@ -40,8 +40,14 @@ pub(crate) fn plan_create_secret(draft: &mut Draft<'_>, c: &CreateSecret<Sealed>
         SecretValue::Value(
             Sealed::Envelope { .. } | Sealed::Unchanged { .. } | Sealed::Verifier { .. } | Sealed::EmptyPassword,
         ) => return Err(stale()),
-        SecretValue::Env(variable) => (SecretOrigin::Env(variable.clone()), None),
-        SecretValue::File(path) => (SecretOrigin::File(path.clone()), None),
+        SecretValue::Env(variable) => {
+            platform::may_name_origins(&draft.image)?;
+            (SecretOrigin::Env(variable.clone()), None)
+        }
+        SecretValue::File(path) => {
+            platform::may_name_origins(&draft.image)?;
+            (SecretOrigin::File(path.clone()), None)
+        }
         SecretValue::Redacted => return Err(placeholder(&object).at(value.span)),
     };
     let owner = draft.actor.current_user.clone();
@@ -123,8 +129,14 @@ fn set_value(
             return Ok(false);
         }
         SecretValue::Value(Sealed::Verifier { .. } | Sealed::EmptyPassword) => return stale(),
-        SecretValue::Env(variable) => SecretOrigin::Env(variable.clone()),
-        SecretValue::File(path) => SecretOrigin::File(path.clone()),
+        SecretValue::Env(variable) => {
+            platform::may_name_origins(&draft.image)?;
+            SecretOrigin::Env(variable.clone())
+        }
+        SecretValue::File(path) => {
+            platform::may_name_origins(&draft.image)?;
+            SecretOrigin::File(path.clone())
+        }
         SecretValue::Redacted => return Ok(false),
     };
     if origin == old.origin && envelope.is_none() {
@@ -217,7 +229,7 @@ fn keep_former(draft: &mut Draft<'_>, name: &Name, old: &SecretMeta, grace: Grac
 }
 
 /// The value before the present one is not kept any longer.
-fn drop_previous(draft: &mut Draft<'_>, name: &Name) {
+pub(crate) fn drop_previous(draft: &mut Draft<'_>, name: &Name) {
     let object = ObjectRef::Secret(name.clone());
     if draft.image.secret(name).is_some_and(|secret| secret.meta.previous.is_some()) {
         draft.touch_header(&object, |header| {

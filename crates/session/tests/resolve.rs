@@ -126,7 +126,10 @@ async fn what_is_not_in_the_store_is_read_by_the_process_that_resolves() {
     admin.run(&format!("CREATE SECRET directory AS FILE '{}'", directory.display())).await;
     // Cargo sets it.
     admin
-        .run("CREATE SECRET env AS ENV 'CARGO_PKG_NAME'; CREATE SECRET unset AS ENV 'DATAGLOT_NO_SUCH_VARIABLE'")
+        .run(
+            "CREATE SECRET env AS ENV 'CARGO_PKG_NAME'; CREATE SECRET unset AS ENV 'NO_SUCH_VARIABLE';
+             CREATE SECRET ours AS ENV 'DATAGLOT_SECRET_KEY'",
+        )
         .await;
     // None of it needs a key.
     let resolver = Resolver::new(rig.store.as_ref(), KeyRing::none());
@@ -138,7 +141,8 @@ async fn what_is_not_in_the_store_is_read_by_the_process_that_resolves() {
         ("long", "which is too long"),
         ("missing", "which cannot be read: "),
         ("directory", "which is not a regular file"),
-        ("unset", "secret \"unset\" is in the environment variable DATAGLOT_NO_SUCH_VARIABLE, which is not set"),
+        ("ours", "which is one of dataglot's own"),
+        ("unset", "secret \"unset\" is in the environment variable NO_SUCH_VARIABLE, which is not set"),
     ] {
         let error = resolver.resolve(&secret(name)).unwrap_err();
         assert!(error.to_string().contains(said), "{error}");

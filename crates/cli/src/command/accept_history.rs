@@ -17,10 +17,9 @@ pub(crate) fn run(arguments: &AcceptHistoryArguments) -> Result<(), Failure> {
     let org = OrgName::new(org).map_err(|_| Failure::new(Exit::Usage, "--org is not the name of a database", None))?;
     let Some(halted) = history::halted(&dsn)?.into_iter().find(|h| h.org == org) else {
         if shared.json {
-            output::json(&json!({"database": org.as_str(), "accepted": false}));
-        } else {
-            output::line(&format!("database {} has its history: nothing is to be accepted", org.as_str()));
+            return output::json(&json!({"database": org.as_str(), "accepted": false}));
         }
+        output::line(&format!("database {} has its history: nothing is to be accepted", org.as_str()));
         return Ok(());
     };
     let Halted { org: _, seen, found, at } = halted;
@@ -44,10 +43,9 @@ pub(crate) fn run(arguments: &AcceptHistoryArguments) -> Result<(), Failure> {
     if shared.json {
         let (seen, found) = (seen.0, found.0);
         let text = json!({"database": org.as_str(), "accepted": true, "seen": seen, "found": found, "found_at": at.to_string()});
-        output::json(&text);
-    } else {
-        output::line("accepted: coordinators that are started now go on from it");
+        return output::json(&text);
     }
+    output::line("accepted: coordinators that are started now go on from it");
     Ok(())
 }
 

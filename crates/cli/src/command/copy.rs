@@ -44,17 +44,17 @@ pub(crate) fn run(arguments: &CopyArguments) -> Result<(), Failure> {
 
 /// Opens a store without changing anything in it.
 fn open_as_it_is(location: &StoreLocation) -> Result<Arc<dyn MetaStore>, Failure> {
-    if let StoreLocation::Dsn(dsn) = location {
-        migrate::refuse_pending(dsn)?;
-        if let Some(halted) = history::halted(dsn)?.first() {
-            let org = halted.org.as_str();
-            let help = format!("Decide first which history holds: dataglot accept-history --org {org}.");
-            return Err(Failure::new(
-                Exit::NotCopied,
-                format!("the history of database \"{org}\" is not the one that was seen before"),
-                Some(help),
-            ));
-        }
+    store::refuse_pending(location)?;
+    if let StoreLocation::Dsn(dsn) = location
+        && let Some(halted) = history::halted(dsn)?.first()
+    {
+        let org = halted.org.as_str();
+        let help = format!("Decide first which history holds: dataglot accept-history --org {org}.");
+        return Err(Failure::new(
+            Exit::NotCopied,
+            format!("the history of database \"{org}\" is not the one that was seen before"),
+            Some(help),
+        ));
     }
     Ok(store::open(location, &Opening::read(NODE))?)
 }

@@ -23,8 +23,7 @@ fn up(arguments: &UpArguments) -> Result<(), Failure> {
     let applied = migrate::up(&dsn, UpOptions { grant_to: role.clone(), store_id: None })?;
     if shared.json {
         let list = applied.iter().map(|Applied { number, name }| json!({"number": number, "name": name}));
-        output::json(&json!({"store": dsn.location(), "applied": list.collect::<Vec<_>>()}));
-        return Ok(());
+        return output::json(&json!({"store": dsn.location(), "applied": list.collect::<Vec<_>>()}));
     }
     for Applied { number, name } in &applied {
         output::line(&format!("applied migration {number} ({name})"));
@@ -42,9 +41,9 @@ fn status(shared: &SharedStore) -> Result<(), Failure> {
     let dsn = store::dsn_of(shared)?;
     let status = migrate::status(&dsn)?;
     if shared.json {
-        output::json(&status_json(&status))
+        output::json(&status_json(&status))?;
     } else {
-        status_table(&status)
+        status_table(&status);
     }
     match status.pending() {
         Ok(pending) if pending.is_empty() => Ok(()),
@@ -114,7 +113,7 @@ fn check(shared: &SharedStore) -> Result<(), Failure> {
             let Difference { object, kind, expected, found } = difference;
             json!({"object": object, "kind": kind.to_string(), "expected": expected, "found": found})
         });
-        output::json(&json!({"store": dsn.location(), "differences": list.collect::<Vec<_>>()}));
+        output::json(&json!({"store": dsn.location(), "differences": list.collect::<Vec<_>>()}))?;
     } else {
         differences.iter().for_each(|difference| output::line(&difference.to_string()));
     }

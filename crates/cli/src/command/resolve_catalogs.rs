@@ -45,13 +45,18 @@ pub(crate) fn run(arguments: &ResolveCatalogsArguments) -> Result<(), Failure> {
     let location = config.store()?;
     // Without --resolve no key is looked at.
     let ring = if *resolve { key::ring(&config)? } else { KeyRing::none() };
+    store::refuse_pending(location)?;
     let store = store::open(location, &Opening::read(NODE))?;
     let resolver = Resolver::new(store.as_ref(), ring);
+    if *resolve {
+        // With another key no value is had, and what an earlier run wrote is better than that.
+        resolver.check_key()?;
+    }
     let (seq, catalogs) = resolver.catalogs_at(&org)?;
     let values = if *resolve { Some(values(&resolver, &catalogs)) } else { None };
     let document = document(&org, seq, &catalogs, values.as_ref());
     match out {
-        None | Some(STDOUT) => output::line(document.open().trim_end()),
+        None | Some(STDOUT) => output::document(document.open().trim_end())?,
         Some(path) => write_privately(Path::new(path), document.open().as_bytes())
             .map_err(|e| Failure::io(Exit::Internal, format_args!("\"{path}\" cannot be written"), &e))?,
     }
@@ -170,14 +175,20 @@ fn json_string(value: &Sensitive) -> Sensitive {
     Sensitive::new(String::from_utf8(bytes).unwrap_or_default())
 }
 
-/// Puts `content` at `path`, readable by its owner alone: whole or not at all, and on disk.
+/// Puts `content` at `path`, readable by its owner alone: whole or not at all, and on disk. What a run that was killed
+/// left beside it goes: it may hold values, too.
 fn write_privately(path: &Path, content: &[u8]) -> io::Result<()> {
     let name = path.file_name().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
     let directory = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut beside = std::ffi::OsString::from(".");
     beside.push(name);
-    beside.push(format!(".{}.new", std::process::id()));
+    beside.push(".new");
     let beside = directory.join(beside);
+    match fs::remove_file(&beside) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
+    // A link that somebody puts there meanwhile is not followed: the file has to be a new one.
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
     let mut write = || {
         file.write_all(content)?;

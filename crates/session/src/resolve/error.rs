@@ -10,6 +10,9 @@ pub enum ResolveError {
     /// The store cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The keys are not the store's.
+    #[error(transparent)]
+    Key(VaultError),
     /// There is no such org.
     #[error("{} does not exist", ObjectRef::Org(.org.clone()))]
     NoOrg {
@@ -37,6 +40,12 @@ pub enum ResolveError {
         secret: Name,
         /// Why.
         error: VaultError,
+    },
+    /// Its value is said to be in the environment or a file of the platform, and it is in an org that may not say so.
+    #[error("{} refers to the platform's environment or files, which only \"default\" may", ObjectRef::Secret(.secret.clone()))]
+    NotOfPlatform {
+        /// Which secret.
+        secret: Name,
     },
     /// Its value is in a variable that this process has not, or that is no text.
     #[error("{} is in the environment variable {variable}, which {why}", ObjectRef::Secret(.secret.clone()))]
@@ -68,10 +77,11 @@ impl ResolveError {
     /// The secret that it is about. `None`: nothing was found out about any.
     pub fn secret(&self) -> Option<&Name> {
         match self {
-            ResolveError::Store(_) | ResolveError::NoOrg { .. } => None,
+            ResolveError::Store(_) | ResolveError::Key(_) | ResolveError::NoOrg { .. } => None,
             ResolveError::NoSecret { secret }
             | ResolveError::Gone { secret, .. }
             | ResolveError::Sealed { secret, .. }
+            | ResolveError::NotOfPlatform { secret }
             | ResolveError::Variable { secret, .. }
             | ResolveError::File { secret, .. } => Some(secret),
         }
@@ -84,7 +94,8 @@ impl Problem for ResolveError {
             ResolveError::Store(error) => error.sqlstate(),
             ResolveError::NoOrg { org } => ObjectRef::Org(org.clone()).kind().undefined(),
             ResolveError::NoSecret { .. } | ResolveError::Gone { .. } => SqlState::UndefinedObject,
-            ResolveError::Sealed { error, .. } => error.sqlstate(),
+            ResolveError::Key(error) | ResolveError::Sealed { error, .. } => error.sqlstate(),
+            ResolveError::NotOfPlatform { .. } => SqlState::InsufficientPrivilege,
             ResolveError::Variable { .. } | ResolveError::File { .. } => SqlState::SystemError,
         }
     }
@@ -92,14 +103,14 @@ impl Problem for ResolveError {
     fn hint(&self) -> Option<String> {
         match self {
             ResolveError::Store(error) => error.hint(),
-            ResolveError::Sealed { error, .. } => error.hint(),
+            ResolveError::Key(error) | ResolveError::Sealed { error, .. } => error.hint(),
             ResolveError::Gone { .. } => {
                 Some("Read the catalogs again; ALTER SECRET ... GRACE keeps a former value for a while.".to_owned())
             }
             ResolveError::Variable { .. } | ResolveError::File { .. } => {
                 Some("It is read by the process that resolves, with that process's rights.".to_owned())
             }
-            ResolveError::NoOrg { .. } | ResolveError::NoSecret { .. } => None,
+            ResolveError::NoOrg { .. } | ResolveError::NoSecret { .. } | ResolveError::NotOfPlatform { .. } => None,
         }
     }
 }

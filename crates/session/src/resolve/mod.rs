@@ -61,6 +61,7 @@ pub use catalog::{CatalogOption, ResolvedCatalog};
 pub use error::ResolveError;
 
 use crate::clock::{Clock, SystemClock};
+use crate::engine::CANARY_KEY;
 use crate::seal::SECRET_KIND;
 
 /// A secret that an option of a catalog refers to. Holds no value.
@@ -106,6 +107,20 @@ impl<'a> Resolver<'a> {
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
+    }
+
+    /// Whether the key ring is the store's. Who resolves many secrets asks this first: with another ring each would
+    /// fail by itself.
+    ///
+    /// # Errors
+    /// [`ResolveError::Key`]: it is not, or the store has a key and the ring none. The store cannot be read.
+    pub fn check_key(&self) -> Result<(), ResolveError> {
+        match self.store.meta_get(CANARY_KEY)? {
+            Some(canary) => {
+                vault::check_canary(&self.ring, self.store.facts().store_id, &canary).map_err(ResolveError::Key)
+            }
+            None => Ok(()),
+        }
     }
 
     /// The catalogs of an org in the order of their names, disabled ones too. Secrets are references.
@@ -172,6 +187,10 @@ impl<'a> Resolver<'a> {
     ) -> Result<Sensitive, ResolveError> {
         let name = &secret.name;
         match origin {
+            // No statement makes one there. What is in the store is not believed to be so.
+            SecretOrigin::Env(_) | SecretOrigin::File(_) if !image.org().is_default() => {
+                Err(ResolveError::NotOfPlatform { secret: name.clone() })
+            }
             SecretOrigin::Env(variable) => origin::variable(name, variable),
             SecretOrigin::File(path) => origin::file(name, path),
             SecretOrigin::Sealed(_) => {

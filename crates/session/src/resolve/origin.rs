@@ -9,10 +9,17 @@ use zeroize::Zeroize as _;
 
 use super::ResolveError;
 
+/// What the names of the variables begin with by which dataglot itself is configured.
+const OURS: &str = "DATAGLOT_";
+
 /// The value of an environment variable, as it is.
 #[allow(clippy::disallowed_methods, reason = "that the value is in the environment is what the secret says")]
 pub(super) fn variable(secret: &Name, variable: &str) -> Result<Sensitive, ResolveError> {
     let failed = |why| ResolveError::Variable { secret: secret.clone(), variable: variable.to_owned(), why };
+    // Among them are the key of all secrets and the password of the store.
+    if variable.starts_with(OURS) {
+        return Err(failed("is one of dataglot's own"));
+    }
     // The system has no variable of such a name, and would panic when asked.
     if variable.is_empty() || variable.contains(['=', '\0']) {
         return Err(failed("is not set"));
