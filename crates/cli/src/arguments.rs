@@ -59,6 +59,12 @@ pub(crate) enum Command {
     /// With --resolve the values are put in their place, into a file of mode 0600.
     #[command(after_help = EXIT_CODES)]
     ResolveCatalogs(ResolveCatalogsArguments),
+    /// Make a store usable again whose secret key is gone for good: what no key opens is marked as lost
+    ///
+    /// Says what is lost first. Secrets keep their names and all that refers to them, and get new values by ALTER
+    /// SECRET; users whose password was sealed have none. The first key given takes over.
+    #[command(after_help = EXIT_CODES)]
+    ResetSecrets(ResetSecretsArguments),
     /// Print the version
     Version,
 }
@@ -174,6 +180,27 @@ pub(crate) struct ResolveCatalogsArguments {
     /// Print values to standard output, as --resolve --out - asks
     #[arg(long)]
     pub(crate) yes_print_secrets: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ResetSecretsArguments {
+    /// The store: path=FILE that no server has open, or dsn=CONNINFO; else DATAGLOT_STORE, else the configuration
+    /// file
+    #[arg(long, value_name = "STORE")]
+    pub(crate) store: Option<String>,
+    /// Configuration file (TOML); also DATAGLOT_CONFIG
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<String>,
+    /// The file with the keys that are left, mode 0600 or 0400, the one that takes over first; else
+    /// DATAGLOT_SECRET_KEY, else the configuration file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) secret_key_file: Option<String>,
+    /// The id of the store, as the command prints it without this
+    #[arg(long, value_name = "STORE-ID")]
+    pub(crate) confirm: Option<String>,
+    /// Do it without asking
+    #[arg(long, requires = "confirm")]
+    pub(crate) yes: bool,
 }
 
 /// A flag for every setting that may have one. Values are read by `server::config`, all in one way.

@@ -28,6 +28,7 @@ fn main() -> ExitCode {
         Command::Copy(copy) => command::copy::run(&copy),
         Command::AcceptHistory(accept) => command::accept_history::run(&accept),
         Command::ResolveCatalogs(resolve) => command::resolve_catalogs::run(&resolve),
+        Command::ResetSecrets(reset) => command::reset_secrets::run(&reset),
         Command::Version => command::version::run(),
     };
     match done {

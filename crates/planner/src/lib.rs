@@ -25,6 +25,7 @@ mod platform;
 mod policy;
 mod recreate;
 mod rename;
+mod reset;
 mod rewrap;
 mod role;
 mod row_filter;
@@ -45,6 +46,7 @@ pub use error::{DEPENDENTS_LISTED_MAX, PlanError};
 pub use image::{Image, Object, Secret};
 pub use org::{FIRST_SUPERUSER, OrgEffect, OrgPlan, initial_superuser, plan_org};
 pub use recreate::{recreate, recreate_grants};
+pub use reset::{Lost, RESET_TAG, plan_reset};
 pub use rewrap::{REWRAP_TAG, RewrapBatch, Rewrapped, plan_rewrap};
 
 pub(crate) use draft::Draft;

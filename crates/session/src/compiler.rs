@@ -13,13 +13,14 @@ use dataglot_model::{
     Sealed, Seq, SqlState, Statement, Timestamp,
 };
 use dataglot_planner::{
-    Image, OrgEffect, Plan, PlanCx, PlanError, RewrapBatch, authorize, authorize_org, current_actor, plan_into,
-    plan_org, plan_rewrap,
+    Image, OrgEffect, Plan, PlanCx, PlanError, RESET_TAG, RewrapBatch, authorize, authorize_org, current_actor,
+    plan_into, plan_org, plan_reset, plan_rewrap,
 };
 use dataglot_store::{Compiled, Compiler, OrgWrite, State};
+use dataglot_vault::KeyRing;
 
 use crate::error::SessionError;
-use crate::seal;
+use crate::{reset, seal};
 
 /// An org's image, as the store keeps it.
 #[derive(Clone)]
@@ -54,6 +55,8 @@ pub(crate) enum Request {
     Org(Box<OrgRequest>),
     /// A part of REWRAP SECRETS.
     Rewrap(Box<RewrapRequest>),
+    /// The reset of what no key opens.
+    Reset(Box<ResetRequest>),
     /// Statements that were planned on an overlay, and whose answers the client has.
     Planned(Box<Planned>),
 }
@@ -95,6 +98,13 @@ pub(crate) struct RewrapRequest {
     pub(crate) now: Timestamp,
     pub(crate) batch: RewrapBatch,
     pub(crate) sql: Arc<str>,
+}
+
+/// The reset of what no key of `ring` opens.
+pub(crate) struct ResetRequest {
+    pub(crate) now: Timestamp,
+    pub(crate) ring: KeyRing,
+    pub(crate) store_id: [u8; 16],
 }
 
 /// A transaction that was planned on an overlay.
@@ -223,6 +233,7 @@ impl Compiler for Planner {
             Request::Direct(direct) => compile_direct(state, direct),
             Request::Org(org) => compile_org(state, target, org),
             Request::Rewrap(rewrap) => compile_rewrap(state, rewrap),
+            Request::Reset(reset) => compile_reset(state, reset),
             Request::Planned(planned) => self.compile_planned(state, planned),
         };
         catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(self.panicked()))
@@ -235,7 +246,7 @@ impl Compiler for Planner {
     fn weight(&self, request: &Request) -> usize {
         match request {
             Request::Direct(direct) => 1024 + direct.step.sql.len(),
-            Request::Org(_) => 1024,
+            Request::Org(_) | Request::Reset(_) => 1024,
             Request::Rewrap(rewrap) => 1024 + rewrap.batch.rows.len() * 512,
             Request::Planned(planned) => 1024 + planned.weight,
         }
@@ -261,6 +272,19 @@ fn compile_rewrap(state: &OrgState, request: &RewrapRequest) -> Result<Compiled<
     Ok(Compiled {
         answer: Answer::Done { tag: plan.tag, notices: plan.notices, changed: !plan.mutations.is_empty() },
         statements: changed(&request.sql, plan.mutations),
+        state: OrgState(image),
+        org: None,
+    })
+}
+
+fn compile_reset(state: &OrgState, request: &ResetRequest) -> Result<Compiled<OrgState, Answer>, Refusal> {
+    let ResetRequest { now, ring, store_id } = request;
+    let actor = reset::actor(&state.0).map_err(|error| Refusal { error, stale: false })?;
+    let lost = reset::lost(&state.0, ring, *store_id);
+    let (plan, image) = plan_reset(&state.0, &PlanCx { now: *now }, &actor, &lost);
+    Ok(Compiled {
+        answer: Answer::Done { tag: plan.tag, notices: plan.notices, changed: !plan.mutations.is_empty() },
+        statements: changed(&RESET_TAG.into(), plan.mutations),
         state: OrgState(image),
         org: None,
     })

@@ -23,7 +23,7 @@ use crate::login::Absent;
 use crate::seal::{self, KeyCache};
 
 /// Where the store keeps the canary that tells a wrong key.
-const CANARY_KEY: &str = "key_canary";
+pub(crate) const CANARY_KEY: &str = "key_canary";
 /// The identity of the first org.
 const FIRST_ORG_ID: u64 = 1;
 

@@ -433,6 +433,13 @@ impl Image {
         self.unreadable.contains(secret) || self.secrets.get(secret).is_some_and(SecretSlot::is_broken)
     }
 
+    /// Whether the value of that secret was in the store and is not any more, as after its key was lost.
+    pub fn is_lost(&self, secret: &Name) -> bool {
+        self.sealed_hash(secret).is_some()
+            && !self.unreadable.contains(secret)
+            && self.secrets.get(secret).is_some_and(|slot| slot.envelope.is_none())
+    }
+
     /// What is there in part only: a header without its body, or a body without its header.
     pub fn damaged(&self) -> Vec<ObjectRef> {
         let mut found = Vec::new();

@@ -45,7 +45,7 @@ pub(super) fn secrets(def: &CatalogDef) -> impl Iterator<Item = &Name> {
 /// `ok`, or what stands in the way. No source is asked: this is about the store alone.
 pub(super) fn status(cx: ReadCx<'_>, def: &CatalogDef) -> String {
     match secrets(def).find(|name| cx.is_unreadable(name)) {
-        Some(name) => format!("error: secret \"{}\" is unreadable", name.as_str()),
+        Some(name) => format!("error: secret \"{}\" is {}", name.as_str(), cx.secret_status(name)),
         None => "ok".to_owned(),
     }
 }

@@ -168,7 +168,7 @@ fn secret_properties(cx: ReadCx<'_>, name: &Name, meta: &SecretMeta, list: &mut 
         SecretOrigin::Env(variable) => list.add("variable", variable.as_str()),
         SecretOrigin::File(path) => list.add("file", path.as_str()),
     }
-    list.add("status", if cx.is_unreadable(name) { "unreadable" } else { "ok" });
+    list.add("status", cx.secret_status(name));
     list.add("value version", meta.value_version.to_string());
     list.maybe("fingerprint", secret::fingerprint(meta));
     list.add("age", secret::age(meta.set_at, cx.now));

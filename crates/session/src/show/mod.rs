@@ -56,6 +56,17 @@ impl ReadCx<'_> {
                 .is_some_and(|e| !has_key(self.ring, self.image, e))
     }
 
+    /// What SHOW and DESCRIBE say of a secret's value.
+    fn secret_status(&self, secret: &Name) -> &'static str {
+        if self.image.is_lost(secret) {
+            "lost"
+        } else if self.is_unreadable(secret) {
+            "unreadable"
+        } else {
+            "ok"
+        }
+    }
+
     fn may_see(&self, object: &ObjectRef) -> bool {
         may_see(self.image, self.actor, object)
     }
@@ -75,11 +86,7 @@ impl ReadCx<'_> {
 
     /// The role that a statement names.
     fn role(&self, spec: &RoleSpec) -> Name {
-        match spec {
-            RoleSpec::Name(name) => name.clone(),
-            RoleSpec::CurrentUser | RoleSpec::CurrentRole => self.actor.current_user.clone(),
-            RoleSpec::SessionUser => self.actor.session_user.clone(),
-        }
+        spec.resolve(self.actor).clone()
     }
 
     /// The grantee that a statement names, if the caller may see it.

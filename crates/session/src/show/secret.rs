@@ -43,7 +43,7 @@ pub(super) fn rows(cx: ReadCx<'_>, filter: Filter<'_>) -> Result<Vec<Vec<Value>>
         let mut row = vec![
             Value::from(name.as_str()),
             Value::from(source(&secret.meta.origin)),
-            Value::from(if cx.is_unreadable(name) { "unreadable" } else { "ok" }),
+            Value::from(cx.secret_status(name)),
             int(secret.meta.value_version),
             Value::Text(age(secret.meta.set_at, cx.now)),
             last_rotation(secret.meta).map_or(Value::Null, Value::Time),
