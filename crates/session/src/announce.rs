@@ -34,6 +34,10 @@ impl Session {
 
     /// Sends the reported settings whose value has changed since the client was told.
     pub(crate) async fn announce(&mut self, out: &mut dyn Sink) {
+        if self.terminate_reason().is_some() {
+            // Its last word was said.
+            return;
+        }
         self.announce_settings(out).await;
         if self.announced.version != self.seen {
             self.announced.version = self.seen;

@@ -155,12 +155,16 @@ impl Session {
     /// Ends the transaction: all that it did is durable, or (with `dry_run`) goes.
     ///
     /// # Errors
-    /// It was rolled back instead.
+    /// It was rolled back instead, or is to be: that of [`Session::newest`].
     pub(crate) async fn commit(&mut self) -> Result<(), SessionError> {
+        if self.transaction.as_ref().is_some_and(|t| t.changes() || t.listen == Some(true)) {
+            // Who may not log in any more commits nothing, however long ago its statements were answered.
+            self.newest().await?;
+        }
         let Some(transaction) = self.transaction.take() else { return Ok(()) };
         self.prepared.close_portals();
         let before = transaction.before.clone();
-        let listen = transaction.listen;
+        let (listen, own_password) = (transaction.listen, transaction.own_password);
         let now = transaction.now;
         let (id, statements) = (transaction.id, transaction.audited(0));
         if self.scoped.settings.is_on("dry_run") {
@@ -168,7 +172,10 @@ impl Session {
         } else if let Some(planned) = transaction.into_planned() {
             let mut id = id.ok_or_else(|| SessionError::bug("a transaction without an id"))?;
             match self.submit(&mut id, Request::Planned(Box::new(planned)), now).await {
-                Ok((_, seq)) => self.audit_all(&statements, Some(id), Fate::Done(seq)),
+                Ok((_, seq)) => {
+                    self.keep_own_password(own_password).await;
+                    self.audit_all(&statements, Some(id), Fate::Done(seq));
+                }
                 Err(SubmitFailure::Stale(error) | SubmitFailure::Other(error)) => {
                     self.audit_all(&statements, Some(id), Fate::of_commit_error(error.code()));
                     self.scoped = before;

@@ -9,7 +9,6 @@ use dataglot_store::{Submission, SubmitError};
 
 use crate::audit::{Audited, Fate};
 use crate::compiler::{Answer, Direct, OrgRequest, Refusal, Request, Step, StepRef, plan_step_into};
-use crate::credentials::sets_password_of;
 use crate::error::SessionError;
 use crate::fresh::Look;
 use crate::pipeline::{Outcome, Way};
@@ -60,10 +59,9 @@ impl Session {
         let actor = self.actor(&image)?;
         let engine = Arc::clone(&self.engine);
         let kind = self.password_kind();
-        let own = sets_password_of(&command, &actor);
-        let SealedCommand { command, has_credential, password } =
+        let SealedCommand { command, has_credential, password, sets } =
             self.interruptible(seal::seal(&engine, &image, &actor, kind, command)).await?;
-        self.note_own_password(&image, own);
+        let own_password = self.own_password(&image, sets);
         let step = StepRef { command: &command, password: password.as_ref() };
         // The transaction's image is changed in place, so nobody else may hold it. If the statement is
         // refused the image is lost, and nobody asks for it: the transaction has failed.
@@ -75,6 +73,7 @@ impl Session {
         if transaction.id.is_none() {
             transaction.id = Some(self.engine.transaction_id()?);
         }
+        transaction.own_password = own_password.or(transaction.own_password);
         let sql = Arc::clone(&statement.sql);
         transaction.push(&actor, sql, (command, password), has_credential, plan, after)?;
         Ok(Outcome { notices, rows: None, tag: tag.into() })
@@ -109,10 +108,8 @@ impl Session {
             let keep = (again.carrier().is_some() && attempt < SEAL_ATTEMPTS_MAX).then(|| again.clone());
             let engine = Arc::clone(&self.engine);
             let kind = self.password_kind();
-            let own = sets_password_of(&again, &actor);
-            self.note_own_password(&newest.0, own);
             let sealed = self.interruptible(seal::seal(&engine, &newest.0, &actor, kind, again)).await;
-            let SealedCommand { command: sealed, password, .. } = match (sealed, keep.as_ref()) {
+            let SealedCommand { command: sealed, password, sets, has_credential: _ } = match (sealed, keep.as_ref()) {
                 (Ok(sealed), _) => sealed,
                 // Refused on an image that may be older than the store: that is no decision.
                 (Err(refused), Some(keep)) if attempt == 1 && self.engine.is_shared() => {
@@ -124,13 +121,17 @@ impl Session {
                 }
                 (Err(refused), _) => return Err(refused),
             };
+            let own_password = self.own_password(&newest.0, sets);
             drop(newest);
             let step = Step { command: sealed, sql: Arc::clone(&statement.sql), password };
             let request = Request::Direct(Box::new(Direct { actor, now, step }));
             match (self.submit(id, request, now).await, keep) {
                 (Err(SubmitFailure::Stale(_)), Some(keep)) => command = Some(keep),
                 (Err(SubmitFailure::Stale(error) | SubmitFailure::Other(error)), _) => return Err(error),
-                (Ok((answer, seq)), _) => return Ok((self.told(answer), seq)),
+                (Ok((answer, seq)), _) => {
+                    self.keep_own_password(own_password).await;
+                    return Ok((self.told(answer), seq));
+                }
             }
         }
         Err(SessionError::bug("no attempt"))
@@ -266,7 +267,6 @@ impl Session {
                 *id = done.id;
                 let seq = done.seq.map(|s| s.0);
                 tracing::debug!(org = self.org.as_str(), seq, pid = self.pid(), "committed");
-                self.keep_own_password(done.seq).await;
                 // Without a number it changed nothing: what it was decided on is published by now.
                 match done.seq {
                     Some(seq) => self.see(seq),

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use dataglot_model::command::{AlterRole, AlterRoleAction, CreateRole};
+use dataglot_model::command::{AlterRole, AlterRoleAction, CreateRole, PasswordChange};
 use dataglot_model::def::{ObjectId, RoleDef};
 use dataglot_model::{Actor, Command, Name, OrgName, Report, Sensitive, Seq};
 use dataglot_planner::Image;
@@ -121,17 +121,29 @@ pub struct Proof {
 }
 
 impl Proof {
-    /// The role's password is another one, and the session knows it.
-    pub(crate) fn renew(&mut self, engine: &Engine, image: &Image, name: &Name) {
-        match (image.role(name).map(|role| role.def.verifier.clone()), open_verifier(engine, image, name)) {
-            (Some(Some(stored)), Ok(Some(opened))) => {
-                self.digest = dataglot_vault::hash(opened.as_bytes()).0;
-                self.stored = Some(stored);
+    /// The session has set `password`. It is what the session has proved, if the role has it and no other.
+    pub(crate) fn renew(&mut self, engine: &Engine, image: &Image, name: &Name, password: NewPassword) {
+        let Some(stored) = image.role(name).map(|role| role.def.verifier.clone()) else { return };
+        match (stored, password) {
+            (Some(stored), NewPassword::Verifier(digest)) => {
+                let opened = open_verifier(engine, image, name);
+                if matches!(opened, Ok(Some(opened)) if dataglot_vault::hash(opened.as_bytes()).0 == digest) {
+                    (self.stored, self.digest) = (Some(stored), digest);
+                }
             }
-            (Some(None), _) => self.stored = None,
-            (Some(Some(_)) | None, Ok(_) | Err(_)) => {}
+            (None, NewPassword::None) => self.stored = None,
+            (Some(_), NewPassword::None) | (None, NewPassword::Verifier(_)) => {}
         }
     }
+}
+
+/// A password that a statement sets, as it can be known again however it is sealed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NewPassword {
+    /// The digest of its verifier.
+    Verifier([u8; 32]),
+    /// It is taken away.
+    None,
 }
 
 impl std::fmt::Debug for Proof {
@@ -323,15 +335,15 @@ pub(crate) fn still_holds(engine: &Engine, image: &Image, name: &Name, proof: &m
     }
 }
 
-/// The role whose password `command` sets.
-pub(crate) fn sets_password_of<V>(command: &Command<V>, actor: &Actor) -> Option<Name> {
+/// The role whose password `command` sets, and what to.
+pub(crate) fn password_of<'a, V>(command: &'a Command<V>, actor: &Actor) -> Option<(Name, &'a PasswordChange<V>)> {
     if let Command::CreateRole(CreateRole { name, attributes, .. }) = command {
-        return attributes.password.as_ref().map(|_| name.value.clone());
+        return attributes.password.as_ref().map(|password| (name.value.clone(), &password.value));
     }
     if let Command::AlterRole(AlterRole { role, action: AlterRoleAction::Attributes { attributes, .. }, .. }) = command
     {
-        attributes.password.as_ref()?;
-        return seal::selected(role, actor);
+        let password = attributes.password.as_ref()?;
+        return Some((seal::selected(role, actor)?, &password.value));
     }
     None
 }

@@ -2,7 +2,7 @@
 //!
 //! A client that lags is told the newest number: with it, SHOW CHANGES SINCE gives it all the rest.
 
-use dataglot_model::{OrgName, Seq};
+use dataglot_model::{OrgName, Report, Seq};
 use dataglot_store::{Event, State};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
@@ -27,8 +27,19 @@ pub struct Notification {
 #[derive(Default)]
 pub(crate) struct Listener {
     feed: Option<Receiver<Event>>,
+    /// What has come off the feed and was not told yet.
+    heard: Option<Heard>,
     /// The last transaction that it was told of, or that was there when it began to listen.
     told: Seq,
+}
+
+/// What a feed says of the session's org.
+#[derive(Clone, Copy)]
+enum Heard {
+    /// That transaction.
+    One(Seq),
+    /// Some were left out.
+    Lagged,
 }
 
 fn notification(org: &OrgName, seq: Seq) -> Notification {
@@ -43,19 +54,22 @@ fn notification(org: &OrgName, seq: Seq) -> Notification {
 impl Session {
     /// The next notification. Pends for ever in a session that does not listen, and in a block.
     /// Cancel-safe: what was not returned is returned by a later call.
-    pub async fn next_notification(&mut self) -> Notification {
+    ///
+    /// # Errors
+    /// The session is over, for [`Session::terminate_reason`]: whoever may not log in any more is told nothing.
+    pub async fn next_notification(&mut self) -> Result<Notification, Report> {
         if self.status() == TransactionStatus::Idle {
             while let Some(feed) = &mut self.listener.feed {
-                let event = feed.recv().await;
-                let seq = match event {
-                    Ok(event) if event.org == self.org => Some(event.seq),
-                    Ok(_) => None,
-                    Err(RecvError::Lagged(_)) => self.newest_seq().await,
-                    Err(RecvError::Closed) => break,
-                };
-                if let Some(seq) = seq.filter(|seq| *seq > self.listener.told) {
-                    self.listener.told = seq;
-                    return notification(&self.org, seq);
+                if self.listener.heard.is_none() {
+                    self.listener.heard = match feed.recv().await {
+                        Ok(event) if event.org == self.org => Some(Heard::One(event.seq)),
+                        Ok(_) => None,
+                        Err(RecvError::Lagged(_)) => Some(Heard::Lagged),
+                        Err(RecvError::Closed) => break,
+                    };
+                }
+                if let Some(notification) = self.tell().await? {
+                    return Ok(notification);
                 }
             }
         }
@@ -63,24 +77,46 @@ impl Session {
     }
 
     /// The notifications that are there now, for a client that is about to be told that it may go on.
-    pub async fn take_notifications(&mut self) -> Vec<Notification> {
+    ///
+    /// # Errors
+    /// As for [`Session::next_notification`].
+    pub async fn take_notifications(&mut self) -> Result<Vec<Notification>, Report> {
+        let mut notifications = Vec::new();
         if self.status() != TransactionStatus::Idle {
-            return Vec::new();
+            return Ok(notifications);
         }
-        let mut seqs: Vec<Seq> = Vec::new();
         while let Some(feed) = &mut self.listener.feed {
-            let seq = match feed.try_recv() {
-                Ok(event) if event.org == self.org => Some(event.seq),
-                Ok(_) => None,
-                Err(TryRecvError::Lagged(_)) => self.newest_seq().await,
-                Err(TryRecvError::Empty | TryRecvError::Closed) => break,
-            };
-            if let Some(seq) = seq.filter(|seq| *seq > self.listener.told) {
-                self.listener.told = seq;
-                seqs.push(seq);
+            if self.listener.heard.is_none() {
+                self.listener.heard = match feed.try_recv() {
+                    Ok(event) if event.org == self.org => Some(Heard::One(event.seq)),
+                    Ok(_) => None,
+                    Err(TryRecvError::Lagged(_)) => Some(Heard::Lagged),
+                    Err(TryRecvError::Empty | TryRecvError::Closed) => break,
+                };
             }
+            notifications.extend(self.tell().await?);
         }
-        seqs.into_iter().map(|seq| notification(&self.org, seq)).collect()
+        Ok(notifications)
+    }
+
+    /// What was heard, unless the client knows it.
+    async fn tell(&mut self) -> Result<Option<Notification>, Report> {
+        let Some(heard) = self.listener.heard else { return Ok(None) };
+        let newest = self.newest().await;
+        self.listener.heard = None;
+        let newest = match (newest, self.terminate_reason()) {
+            (Ok(newest), _) => newest,
+            (Err(_), Some(report)) => return Err(report.clone()),
+            // The state is not known now. The next one is told.
+            (Err(_), None) => return Ok(None),
+        };
+        let seq = match heard {
+            Heard::One(seq) => seq,
+            Heard::Lagged => newest.head().seq,
+        };
+        let is_news = seq > self.listener.told;
+        self.listener.told = self.listener.told.max(seq);
+        Ok(is_news.then(|| notification(&self.org, seq)))
     }
 
     async fn newest_seq(&self) -> Option<Seq> {

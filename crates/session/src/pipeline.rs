@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use dataglot_grammar::{Parameters, ParseCx, Parsed, parse, split};
-use dataglot_model::{Notice, Sensitive, Severity, SqlState, Statement};
+use dataglot_model::{Notice, Sensitive, Severity, SqlState, Statement, TransactionCommand};
 
 use crate::access::decides_access;
 use crate::audit::Fate;
@@ -252,6 +252,10 @@ impl Session {
         if decides_access(&statement) {
             self.check_lease()?;
         }
+        if !looks_for_itself(&statement) {
+            // Whose session it is may have lost the right to log in.
+            self.newest().await?;
+        }
         match statement {
             Statement::Transaction(command) => self.transaction_command(command, way).await,
             Statement::Org(command) => self.org_command(command, way).await,
@@ -369,6 +373,28 @@ fn is_syntax(error: &SessionError) -> bool {
             | SqlState::StatementTooComplex
             | SqlState::CharacterNotInRepertoire
     )
+}
+
+/// Whether a statement looks at the image when it runs, which tells a session that is over. The others are to
+/// tell it too, all but those that only undo.
+fn looks_for_itself(statement: &Statement<Sensitive>) -> bool {
+    match statement {
+        Statement::Change(_)
+        | Statement::Read(_)
+        | Statement::Select(_)
+        | Statement::Org(_)
+        | Statement::Rewrap
+        | Statement::Transaction(TransactionCommand::Rollback { .. } | TransactionCommand::RollbackTo(_)) => true,
+        Statement::Transaction(
+            TransactionCommand::Begin { .. }
+            | TransactionCommand::Commit { .. }
+            | TransactionCommand::Savepoint(_)
+            | TransactionCommand::Release(_)
+            | TransactionCommand::SetTransaction(_)
+            | TransactionCommand::SetCharacteristics(_),
+        )
+        | Statement::Session(_) => false,
+    }
 }
 
 /// Whether a statement does nothing that dropping the transaction would not undo.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dataglot_model::def::ObjectId;
+use dataglot_model::def::{ObjectId, RoleDef};
 use dataglot_model::{Actor, Name, Notice, ObjectRef, OrgName, Problem, Report, Seq, SqlState, Timestamp};
 use dataglot_planner::{Image, current_actor, is_superuser};
 use tokio::time::Instant;
@@ -11,7 +11,7 @@ use crate::announce::Announced;
 use crate::audit::Budget;
 use crate::cancel::CancelHandle;
 use crate::compiler::OrgState;
-use crate::credentials::{Proof, may_log_in, still_holds};
+use crate::credentials::{NewPassword, Proof, may_log_in, still_holds};
 use crate::engine::{Connection, Engine};
 use crate::error::SessionError;
 use crate::limit::Limit;
@@ -85,8 +85,6 @@ pub struct Session {
     proof: Option<Proof>,
     /// The roles that it may become, if not all that its user may.
     pub(crate) limit: Option<Limit>,
-    /// Its transaction gives its own user another password.
-    sets_own_password: bool,
     pid: i32,
     client: String,
     pub(crate) scoped: Scoped,
@@ -150,7 +148,7 @@ impl Session {
             let message = format!("role \"{}\" is no member of any role that it was vouched for", name.as_str());
             return Err(SessionError::new(SqlState::InvalidAuthorization, message));
         }
-        let connection = engine.connect(&org, id, role.def.connection_limit).ok_or_else(|| {
+        let connection = engine.connect(&org, id, connection_limit(role.def)).ok_or_else(|| {
             SessionError::new(
                 SqlState::TooManyConnections,
                 format!("too many connections for role \"{}\"", name.as_str()),
@@ -167,7 +165,6 @@ impl Session {
             login_id: id,
             proof,
             limit,
-            sets_own_password: false,
             pid,
             client,
             scoped: Scoped { settings, identity: Identity { session: role, local: None } },
@@ -302,7 +299,7 @@ impl Session {
                 ));
             }
         }
-        let is_over = self.engine.is_over(&self.org, self.login_id, role.def.connection_limit);
+        let is_over = self.engine.is_over(&self.org, self.login_id, connection_limit(role.def));
         is_over.then_some((SqlState::TooManyConnections, "has too many connections"))
     }
 
@@ -311,25 +308,21 @@ impl Session {
         PasswordKind::of_setting(self.scoped.settings.get("password_encryption").as_deref())
     }
 
-    /// A statement gives the role `of` another password. Who changes its own stays.
-    pub(crate) fn note_own_password(&mut self, image: &Image, of: Option<Name>) {
-        if self.proof.is_some() && of.is_some() && of == image.role_by_id(self.login_id) {
-            self.sets_own_password = true;
-        }
+    /// What of `sets`, a password that a statement sets, is the session's own user's. Who changes its own stays.
+    pub(crate) fn own_password(&self, image: &Image, sets: Option<(Name, NewPassword)>) -> Option<NewPassword> {
+        let (role, password) = sets?;
+        (self.proof.is_some() && image.role_by_id(self.login_id) == Some(role)).then_some(password)
     }
 
-    /// The session's transaction was committed as `seq`. If its own password was changed by it, and its role by
-    /// nobody since, the session is one that came in by the new one.
-    pub(crate) async fn keep_own_password(&mut self, seq: Option<Seq>) {
-        if !std::mem::take(&mut self.sets_own_password) {
-            return;
-        }
-        if let Ok(Some(state)) = self.engine.image(&self.org).await
-            && let Some(name) = state.0.role_by_id(self.login_id)
-            && state.0.role(&name).is_some_and(|role| Some(role.header.changed.seq) == seq)
+    /// A transaction of the session's is durable that gave its own user that password. If the role has it still,
+    /// the session is one that came in by it. What somebody else has set since, the session has not proved.
+    pub(crate) async fn keep_own_password(&mut self, password: Option<NewPassword>) {
+        if let Some(password) = password
             && let Some(proof) = &mut self.proof
+            && let Ok(Some(state)) = self.engine.image(&self.org).await
+            && let Some(name) = state.0.role_by_id(self.login_id)
         {
-            proof.renew(&self.engine, &state.0, &name);
+            proof.renew(&self.engine, &state.0, &name, password);
         }
     }
 
@@ -394,6 +387,12 @@ impl Drop for Session {
         self.roll_back();
         self.audit_left_out();
     }
+}
+
+/// How many sessions the role may have; negative: any number. A superuser may, as in PostgreSQL: a limit must not
+/// keep out the only one who could lift it.
+fn connection_limit(role: &RoleDef) -> i32 {
+    if role.superuser { -1 } else { role.connection_limit }
 }
 
 /// A user's name as an error may print it: it has passed no check yet.

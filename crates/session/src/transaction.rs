@@ -11,6 +11,7 @@ use dataglot_store::State;
 
 use crate::audit::Audited;
 use crate::compiler::{OrgState, Planned, PlannedStatement, Redo, SeenPassword};
+use crate::credentials::NewPassword;
 use crate::error::SessionError;
 use crate::session::Scoped;
 use dataglot_model::{Command, Sealed};
@@ -45,6 +46,8 @@ pub(crate) struct Transaction {
     pub(crate) queried: bool,
     /// LISTEN (true) or UNLISTEN in it.
     pub(crate) listen: Option<bool>,
+    /// What the session's own user is given for a password.
+    pub(crate) own_password: Option<NewPassword>,
     /// What ROLLBACK returns to.
     pub(crate) before: Scoped,
     work: Option<Work>,
@@ -65,6 +68,7 @@ struct Savepoint {
     statements: usize,
     weight: usize,
     listen: Option<bool>,
+    own_password: Option<NewPassword>,
     scoped: Scoped,
 }
 
@@ -89,6 +93,7 @@ impl Transaction {
             deferrable: false,
             queried: false,
             listen: None,
+            own_password: None,
             before,
             work: None,
             savepoints: Vec::new(),
@@ -240,6 +245,7 @@ impl Transaction {
             statements: self.work.as_ref().map_or(0, |w| w.statements.len()),
             weight: self.work.as_ref().map_or(0, |w| w.weight),
             listen: self.listen,
+            own_password: self.own_password,
             scoped,
         });
         Ok(())
@@ -258,7 +264,9 @@ impl Transaction {
         let at = self.find(name)?;
         self.savepoints.truncate(at + 1);
         let undone = self.audited(self.savepoints.last().map_or(0, |s| s.statements));
-        let Some(Savepoint { image, statements, weight, listen, scoped, .. }) = self.savepoints.last() else {
+        let Some(Savepoint { image, statements, weight, listen, own_password, scoped, name: _ }) =
+            self.savepoints.last()
+        else {
             return Err(SessionError::bug("a savepoint is gone"));
         };
         if let Some(work) = &mut self.work {
@@ -267,6 +275,7 @@ impl Transaction {
             work.weight = *weight;
         }
         self.listen = *listen;
+        self.own_password = *own_password;
         self.failed = false;
         Ok((scoped.clone(), undone))
     }

@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 use common::{Client, Rig};
 
 async fn payloads(client: &mut Client) -> Vec<String> {
-    client.session.take_notifications().await.into_iter().map(|n| n.payload).collect()
+    client.session.take_notifications().await.unwrap().into_iter().map(|n| n.payload).collect()
 }
 
 /// What the future gives without waiting.
@@ -32,12 +32,12 @@ async fn changes_are_announced() {
     assert!(payloads(&mut listener).await.is_empty());
     admin.ok("CREATE ROLE a\nCREATE ROLE IF NOT EXISTS a\nCREATE ORG o").await;
     // The feed fans out after the answer: wait for it.
-    let first = listener.session.next_notification().await;
+    let first = listener.session.next_notification().await.unwrap();
     assert_eq!(
         (first.channel.as_str(), first.payload.as_str()),
         ("dataglot_changes", "{\"org\":\"default\",\"seq\":3}")
     );
-    let second = listener.session.next_notification().await;
+    let second = listener.session.next_notification().await.unwrap();
     assert_eq!(second.payload, "{\"org\":\"default\",\"seq\":4}");
     assert!(now(listener.session.next_notification()).is_none());
     // Held back in a block.
@@ -46,12 +46,12 @@ async fn changes_are_announced() {
     assert!(now(listener.session.next_notification()).is_none());
     assert!(payloads(&mut listener).await.is_empty());
     listener.ok("COMMIT").await;
-    assert_eq!(listener.session.next_notification().await.payload, "{\"org\":\"default\",\"seq\":5}");
+    assert_eq!(listener.session.next_notification().await.unwrap().payload, "{\"org\":\"default\",\"seq\":5}");
     // Another org's changes are none of ours.
     let mut other = rig.try_login("admin", Some("o"), &[]).await.unwrap();
     other.ok("CREATE ROLE x").await;
     admin.ok("CREATE ROLE c").await;
-    assert_eq!(listener.session.next_notification().await.payload, "{\"org\":\"default\",\"seq\":6}");
+    assert_eq!(listener.session.next_notification().await.unwrap().payload, "{\"org\":\"default\",\"seq\":6}");
     listener.ok("UNLISTEN *").await;
     admin.ok("CREATE ROLE d").await;
     assert!(payloads(&mut listener).await.is_empty());
@@ -69,5 +69,25 @@ async fn listen_takes_effect_at_commit() {
     admin.ok("CREATE ROLE b").await;
     listener.ok("COMMIT").await;
     admin.ok("CREATE ROLE c").await;
-    assert_eq!(listener.session.next_notification().await.payload, "{\"org\":\"default\",\"seq\":4}");
+    assert_eq!(listener.session.next_notification().await.unwrap().payload, "{\"org\":\"default\",\"seq\":4}");
+}
+
+#[tokio::test]
+async fn a_11_who_may_not_log_in_any_more_is_told_nothing() {
+    let rig = Rig::new().await;
+    let mut admin = rig.admin().await;
+    for (ends, why) in [("ALTER USER u NOLOGIN", "is no longer permitted to log in"), ("DROP USER u", "was dropped")] {
+        admin.ok("DROP USER IF EXISTS u\nCREATE USER u").await;
+        let mut waits = rig.login("u").await;
+        let mut asks = rig.login("u").await;
+        waits.ok("LISTEN dataglot_changes").await;
+        asks.ok("LISTEN dataglot_changes\nBEGIN").await;
+        admin.ok(ends).await;
+        let told = waits.session.next_notification().await.unwrap_err();
+        assert_eq!(told.message, format!("terminating connection because its role {why}"));
+        assert_eq!(waits.session.terminate_reason(), Some(&told));
+        asks.ok("ROLLBACK").await;
+        let told = asks.session.next_notification().await.unwrap_err();
+        assert_eq!(told.message, format!("terminating connection because its role {why}"));
+    }
 }

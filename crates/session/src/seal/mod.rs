@@ -18,11 +18,12 @@ pub(crate) use secret::SECRET_KIND;
 
 use std::sync::Arc;
 
-use dataglot_model::command::{Credential, RoleSelector};
+use dataglot_model::command::{Credential, PasswordChange, RoleSelector};
 use dataglot_model::{Actor, Command, Name, OrgCommand, OrgName, Row, Sealed, Sensitive};
 use dataglot_planner::{FIRST_SUPERUSER, Image, authorize, authorize_org};
 
 use crate::compiler::SeenPassword;
+use crate::credentials::{NewPassword, password_of};
 use crate::engine::Engine;
 use crate::error::SessionError;
 use crate::seal::keys::Sealer;
@@ -33,6 +34,8 @@ pub(crate) struct SealedCommand {
     /// The command carried a credential, so its text is not all of it.
     pub(crate) has_credential: bool,
     pub(crate) password: Option<SeenPassword>,
+    /// The role that it gives another password, and that.
+    pub(crate) sets: Option<(Name, NewPassword)>,
 }
 
 /// Seals what `command` carries, against `image`.
@@ -48,10 +51,15 @@ pub(crate) async fn seal(
     command: Command<Sensitive>,
 ) -> Result<SealedCommand, SessionError> {
     let (mut command, credential) = detach(command);
+    let (of, mut sets) = match password_of(&command, actor) {
+        Some((name, PasswordChange::Set(_))) => (Some(name), None),
+        Some((name, PasswordChange::Remove)) => (None, Some((name, NewPassword::None))),
+        None => (None, None),
+    };
     let renamed = secret::renamed(&command, image);
     let renamed_role = password::renamed(&command, image, actor);
     if credential.is_none() && renamed.is_none() && renamed_role.is_none() {
-        return Ok(SealedCommand { command, has_credential: false, password: None });
+        return Ok(SealedCommand { command, has_credential: false, password: None, sets });
     }
     // Nobody makes the server hash or decrypt who may not run the statement.
     authorize(image, actor, &command).map(drop).map_err(|e| SessionError::of(&e))?;
@@ -65,8 +73,8 @@ pub(crate) async fn seal(
             let present = password::present(engine, image, actor, &command);
             let (sealed, seen) = password::verifier(engine, text, kind, present).await?;
             password = seen;
-            let name = password::role_of(&command, actor);
-            let sealed = password::seal(engine, sealed, name.as_ref(), image.org(), || Sealer::of(engine, image))?;
+            sets = of.clone().zip(password::new_password(&sealed));
+            let sealed = password::seal(engine, sealed, of.as_ref(), image.org(), || Sealer::of(engine, image))?;
             command = attach(command, &sealed);
         }
         (None, Some(rename), _) => {
@@ -80,7 +88,7 @@ pub(crate) async fn seal(
         }
         (None, None, None) => {}
     }
-    Ok(SealedCommand { command, has_credential: true, password })
+    Ok(SealedCommand { command, has_credential: true, password, sets })
 }
 
 /// Seals the password of the org's first user.

@@ -9,6 +9,7 @@ use dataglot_vault::{VaultError, argon2, scram};
 use zeroize::Zeroizing;
 
 use crate::compiler::SeenPassword;
+use crate::credentials::NewPassword;
 use crate::engine::Engine;
 use crate::error::SessionError;
 use crate::seal::keys::{self, Sealer};
@@ -124,9 +125,13 @@ pub(super) async fn verifier(
     sealed
 }
 
-/// The role whose password `command` sets.
-pub(super) fn role_of(command: &Command<Sealed>, actor: &Actor) -> Option<Name> {
-    crate::credentials::sets_password_of(command, actor)
+/// What the role has for a password after `sealed`, a verifier that is not sealed yet. `None`: what it had.
+pub(super) fn new_password(sealed: &Sealed) -> Option<NewPassword> {
+    match sealed {
+        Sealed::Verifier { text, .. } => Some(NewPassword::Verifier(dataglot_vault::hash(text.as_bytes()).0)),
+        Sealed::EmptyPassword => Some(NewPassword::None),
+        Sealed::Unchanged { .. } | Sealed::Envelope { .. } => None,
+    }
 }
 
 /// The verifier, sealed for the role `name` where there is a key.

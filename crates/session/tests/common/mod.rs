@@ -80,6 +80,22 @@ impl Rig {
         self.try_login(user, None, &[]).await.unwrap()
     }
 
+    /// As somebody who has proved the password that the user has now.
+    pub async fn login_by_password(&self, user: &str) -> Client {
+        let proof = self.engine.credentials(user, None).await.unwrap().into_proof();
+        assert!(proof.is_some(), "{user} has no password");
+        let login = Login {
+            user: user.to_owned(),
+            database: None,
+            parameters: Vec::new(),
+            client: String::new(),
+            pid: 7,
+            proof,
+            roles: Vec::new(),
+        };
+        Client { session: Session::start(Arc::clone(&self.engine), login).await.unwrap() }
+    }
+
     pub async fn try_login(
         &self,
         user: &str,
