@@ -179,6 +179,33 @@ fn c081_bind_parameter_in_ddl() {
     });
 }
 
+/// An Execute is run at the next message. What fails by then ends everything up to Sync, a query string among it.
+#[test]
+fn an_execute_without_sync_keeps_its_place() {
+    on_every_backend(|rig| {
+        let mut client = admin(rig.address().unwrap());
+        let execute = |sql: &str| {
+            let messages = [wire::parse_message("", sql, &[]), wire::bind_message("", "", &[])].concat();
+            [messages, wire::execute_message("", 0)].concat()
+        };
+        let flush = wire::frame(b'H', b"");
+        client.send(&[execute("CREATE ROLE a"), flush.clone()].concat()).unwrap();
+        for _ in 0..2 {
+            client.read().unwrap();
+        }
+        assert!(matches!(client.read().unwrap(), Message::CommandComplete(tag) if tag == "CREATE ROLE"));
+        client.send(&wire::sync_message()).unwrap();
+        assert_eq!(error_of(&client.read_to_ready().unwrap()), None);
+        for next in [wire::query_message("CREATE ROLE b"), flush, wire::parse_message("", "SELEKT", &[])] {
+            client.send(&[execute("CREATE ROLE a"), next, wire::sync_message()].concat()).unwrap();
+            let messages = client.read_to_ready().unwrap();
+            let errors = messages.iter().filter(|m| matches!(m, Message::ErrorResponse(_))).count();
+            assert_eq!((error_of(&messages).unwrap().sqlstate.as_str(), errors), ("42710", 1), "{messages:?}");
+        }
+        assert_eq!(names(&mut client, "SHOW ROLES"), ["a", "admin"]);
+    });
+}
+
 /// What is big is no trouble for the feed: it carries a number.
 #[test]
 fn c109_big_changes_and_the_feed() {

@@ -305,15 +305,15 @@ impl Conversation<'_> {
             said @ (Ok(_) | Err(_)) => said,
         };
         self.ready_since = None;
-        {
+        let is_taken = {
             let (session, out) = (&mut self.session, &mut link.out);
             let mut work = Box::pin(dispatch(session, header.kind, said, out));
             tokio::select! {
                 biased;
-                () = &mut work => {}
+                is_taken = &mut work => is_taken,
                 () = reached(&mut self.phase, Phase::Ending) => return Err(Ended::shutdown()),
             }
-        }
+        };
         let state = link.out.take_state();
         self.metrics.answered(&state);
         if state.overflowed {
@@ -323,6 +323,10 @@ impl Conversation<'_> {
         }
         if state.fatal {
             return Err(Ended::Told);
+        }
+        if !is_taken {
+            self.skipping = true;
+            return Ok(());
         }
         match header.kind {
             Kind::Query | Kind::Sync => {
@@ -352,8 +356,11 @@ impl Conversation<'_> {
     }
 }
 
-/// Hands a message to the session.
-async fn dispatch(session: &mut Session, kind: Kind, said: Result<Message<'_>, Fault>, out: &mut Outbox) {
+/// Hands a message to the session. False: an Execute before it has failed, and it was not looked at.
+async fn dispatch(session: &mut Session, kind: Kind, said: Result<Message<'_>, Fault>, out: &mut Outbox) -> bool {
+    if kind != Kind::Sync && !session.settle(out).await {
+        return false;
+    }
     match said {
         Ok(Message::Query(sql)) => session.simple(sql, out).await,
         Ok(Message::Parse { name, query, types }) => session.parse(name, query, &types, out).await,
@@ -370,6 +377,7 @@ async fn dispatch(session: &mut Session, kind: Kind, said: Result<Message<'_>, F
         Err(_) if kind == Kind::Query => session.simple(NOT_A_TEXT, out).await,
         Err(_) => session.parse("", NOT_A_TEXT, &[], out).await,
     }
+    true
 }
 
 fn idle_report() -> Report {

@@ -23,6 +23,7 @@ mod fresh;
 mod interrupt;
 mod limit;
 mod login;
+mod lone;
 mod notify;
 mod parameter;
 mod pipeline;

@@ -57,6 +57,9 @@ pub(crate) enum Way {
 impl Session {
     /// Runs a query string. Everything that the client gets before ReadyForQuery goes to `out`.
     pub async fn simple(&mut self, sql: &str, out: &mut dyn Sink) {
+        if !self.settle(out).await {
+            return;
+        }
         self.cancel.arm();
         let done = guard(self.run_string(sql, out)).await;
         self.cancel.disarm();

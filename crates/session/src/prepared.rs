@@ -13,6 +13,7 @@ use dataglot_model::{Notice, Read, Sensitive, SessionCommand, SqlState, Statemen
 
 use crate::error::SessionError;
 use crate::interrupt::guard;
+use crate::lone::Lone;
 use crate::parameter::decode;
 use crate::pipeline::{Outcome, Way};
 use crate::response::{Column, Response, Sink};
@@ -36,6 +37,10 @@ const PORTALS_MAX: usize = 1_000;
 pub(crate) struct Prepared {
     statements: BTreeMap<String, Arc<Entry>>,
     portals: BTreeMap<String, Portal>,
+    /// A statement has run since the last Sync.
+    pub(crate) has_run: bool,
+    /// An Execute that waits for the next message.
+    pub(crate) lone: Option<Box<Lone>>,
 }
 
 /// A prepared statement.
@@ -64,10 +69,24 @@ struct Left {
     tag: Cow<'static, str>,
 }
 
+impl Left {
+    /// Of a statement that answers no rows.
+    fn tag(tag: Cow<'static, str>) -> Self {
+        Left { columns: columns_of(&[]), formats: Vec::new(), rows: VecDeque::new(), has_rows: false, tag }
+    }
+}
+
 impl Prepared {
     /// Portals end with their transaction.
     pub(crate) fn close_portals(&mut self) {
         self.portals.clear();
+    }
+
+    /// A command has run that came by that portal.
+    pub(crate) fn has_answered(&mut self, portal: &str, tag: Cow<'static, str>) {
+        if let Some(portal) = self.portals.get_mut(portal) {
+            portal.answer = Some(Left::tag(tag));
+        }
     }
 
     pub(crate) fn deallocate(&mut self, name: &str) -> Result<(), SessionError> {
@@ -123,6 +142,9 @@ impl Session {
     /// Parse: remembers a statement under a name; under the empty one until the next of it.
     /// `types`: the OIDs of the parameters, 0 or left out for what we say.
     pub async fn parse(&mut self, name: &str, sql: &str, types: &[u32], out: &mut dyn Sink) {
+        if !self.settle(out).await {
+            return;
+        }
         let done = guard(async { self.prepare(name, sql, types) }).await;
         self.finish(done, sql, out, |session, notices, out| {
             session.say(notices, out);
@@ -171,6 +193,9 @@ impl Session {
         result_formats: &[i16],
         out: &mut dyn Sink,
     ) {
+        if !self.settle(out).await {
+            return;
+        }
         let done =
             guard(async { self.make_portal(portal, statement, parameter_formats, values, result_formats) }).await;
         self.finish(done, "", out, |_, (), out| out.send(Response::BindComplete));
@@ -235,6 +260,9 @@ impl Session {
 
     /// Describe of a statement: its parameters, and its columns.
     pub async fn describe_statement(&mut self, name: &str, out: &mut dyn Sink) {
+        if !self.settle(out).await {
+            return;
+        }
         let done = guard(self.columns_of_statement(name)).await;
         self.finish(done, "", out, |_, (types, columns), out| {
             out.send(Response::ParameterDescription(types));
@@ -256,6 +284,9 @@ impl Session {
 
     /// Describe of a portal: its columns.
     pub async fn describe_portal(&mut self, name: &str, out: &mut dyn Sink) {
+        if !self.settle(out).await {
+            return;
+        }
         let done = guard(self.columns_of_portal(name)).await;
         self.finish(done, "", out, |_, described, out| {
             out.send(match described {
@@ -305,6 +336,9 @@ impl Session {
 
     /// Execute: runs a portal, or goes on with it. `rows_max`: stop after so many rows; 0: never.
     pub async fn execute(&mut self, name: &str, rows_max: i32, out: &mut dyn Sink) {
+        if !self.settle(out).await {
+            return;
+        }
         self.cancel.arm();
         let sql = self.prepared.portals.get(name).map(|p| p.entry.sql.clone());
         let done = guard(self.run_portal(name, rows_max, out)).await;
@@ -326,17 +360,29 @@ impl Session {
             let values = std::mem::take(&mut portal.values);
             let parsed = self.parse_one(entry.sql.open(), range, Parameters::Bound(&values))?;
             drop(values);
+            let statement = match parsed.statement {
+                Statement::Change(command) if self.may_wait() => {
+                    self.put_off(name, entry.sql.clone(), parsed.notices, command);
+                    return Ok(());
+                }
+                statement @ (Statement::Change(_)
+                | Statement::Org(_)
+                | Statement::Read(_)
+                | Statement::Transaction(_)
+                | Statement::Session(_)
+                | Statement::Select(_)
+                | Statement::Rewrap) => statement,
+            };
+            self.prepared.has_run = true;
             self.say(parsed.notices, out);
-            let Outcome { notices, rows, tag } = self.run(parsed.statement, Way::Extended).await?;
+            let Outcome { notices, rows, tag } = self.run(statement, Way::Extended).await?;
             self.say(notices, out);
             let left = match rows {
                 Some(Rows { columns, rows }) => {
                     let formats = formats(&codes, columns.len())?;
                     Left { columns, formats, rows: rows.into(), has_rows: true, tag }
                 }
-                None => {
-                    Left { columns: columns_of(&[]), formats: Vec::new(), rows: VecDeque::new(), has_rows: false, tag }
-                }
+                None => Left::tag(tag),
             };
             // COMMIT and its kin have closed the portal that they came by.
             let Ok(portal) = self.prepared.portal(name) else {
@@ -366,27 +412,24 @@ impl Session {
 
     /// Close of a statement; one that is not there is closed already.
     pub async fn close_statement(&mut self, name: &str, out: &mut dyn Sink) {
+        if !self.settle(out).await {
+            return;
+        }
         self.prepared.statements.remove(name);
         out.send(Response::CloseComplete);
     }
 
     /// Close of a portal; one that is not there is closed already.
     pub async fn close_portal(&mut self, name: &str, out: &mut dyn Sink) {
+        if !self.settle(out).await {
+            return;
+        }
         self.prepared.portals.remove(name);
         out.send(Response::CloseComplete);
     }
 
-    /// Sync: ends the transaction of the messages since the last one, unless it is a block.
-    pub async fn sync(&mut self, out: &mut dyn Sink) {
-        self.cancel.arm();
-        let done = guard(self.end_implicit()).await;
-        self.cancel.disarm();
-        self.finish(done, "", out, |session, notices, out| session.say(notices, out));
-        self.announce(out).await;
-    }
-
     /// Sends the answer of one message, or what went wrong with it.
-    fn finish<T>(
+    pub(crate) fn finish<T>(
         &mut self,
         done: Option<Result<T, SessionError>>,
         sql: &str,

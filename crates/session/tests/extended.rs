@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Rig, render};
+use common::{Client, Rig, render};
 use dataglot_session::Response;
 
 #[tokio::test]
@@ -88,6 +88,81 @@ async fn a_pipeline_is_one_transaction() {
     admin.session.sync(&mut out).await;
     assert_eq!(render(&out), "1\n2\nC CREATE ROLE\n1\n2\nERROR 42710: role \"a\" already exists @13\n");
     assert!(admin.rows("SHOW ROLES LIKE 'a'").await.is_empty());
+}
+
+/// Parse, Bind and Execute, and no Sync yet.
+async fn execute(client: &mut Client, sql: &str, out: &mut Vec<Response>) {
+    client.session.parse("", sql, &[], out).await;
+    client.session.bind("", "", &[], vec![], &[], out).await;
+    client.session.execute("", 0, out).await;
+}
+
+#[tokio::test]
+async fn a_lone_statement_is_told_what_is_the_matter_now() {
+    let rig = Rig::new().await;
+    let (mut one, mut other) = (rig.admin().await, rig.admin().await);
+    let mut out: Vec<Response> = Vec::new();
+    execute(&mut one, "CREATE ROLE a", &mut out).await;
+    other.ok("CREATE ROLE a").await;
+    one.session.sync(&mut out).await;
+    assert_eq!(render(&out), "1\n2\nERROR 42710: role \"a\" already exists @13\n");
+    // Also where the answer is another one, and no error; and a password is sealed against what is there by then.
+    out.clear();
+    execute(&mut one, "CREATE ROLE IF NOT EXISTS b PASSWORD 'x'", &mut out).await;
+    other.ok("CREATE ROLE b PASSWORD 'y'").await;
+    one.session.sync(&mut out).await;
+    let text = render(&out);
+    assert!(text.contains("role \"b\" already exists, skipping") && text.ends_with("C CREATE ROLE\n"), "{text}");
+    // Once an answer was given it has to stay true.
+    for sql in ["CREATE ROLE c", "CREATE ROLE d"] {
+        out.clear();
+        execute(&mut one, sql, &mut out).await;
+        if sql.ends_with('c') {
+            // Flush
+            assert!(one.session.settle(&mut out).await);
+        } else {
+            one.session.describe_statement("", &mut out).await;
+        }
+        assert!(render(&out).contains("C CREATE ROLE\n"));
+        other.ok(sql).await;
+        out.clear();
+        one.session.sync(&mut out).await;
+        assert!(render(&out).starts_with("ERROR 40001"), "{}", render(&out));
+    }
+    assert!(one.session.settle(&mut out).await);
+}
+
+#[tokio::test]
+async fn what_waits_for_the_next_message_keeps_its_place() {
+    let rig = Rig::new().await;
+    let mut admin = rig.admin().await;
+    let mut out: Vec<Response> = Vec::new();
+    // It fails before the next message is looked at.
+    execute(&mut admin, "DROP ROLE nobody", &mut out).await;
+    admin.session.parse("next", "SHOW ROLES", &[], &mut out).await;
+    admin.session.sync(&mut out).await;
+    assert_eq!(render(&out), "1\n2\nERROR 42704: role \"nobody\" does not exist @11\n");
+    // Something has run before it: one transaction.
+    out.clear();
+    execute(&mut admin, "SET search_path = a.b", &mut out).await;
+    execute(&mut admin, "DROP ROLE nobody", &mut out).await;
+    admin.session.sync(&mut out).await;
+    assert!(render(&out).ends_with("ERROR 42704: role \"nobody\" does not exist @11\n"));
+    assert_eq!(admin.rows("SHOW search_path").await, ["public"]);
+    // A dry run is none of it, and neither is a query string in between.
+    admin.ok("SET dry_run = on").await;
+    assert!(admin.extended("CREATE ROLE a", &[]).await.contains("C CREATE ROLE"));
+    admin.ok("SET dry_run = off").await;
+    assert!(admin.rows("SHOW ROLES LIKE 'a'").await.is_empty());
+    out.clear();
+    execute(&mut admin, "CREATE ROLE a", &mut out).await;
+    assert_eq!(admin.rows("SHOW ROLES LIKE 'a'").await.len(), 1);
+    admin.session.sync(&mut out).await;
+    // Whoever goes before Sync has done nothing.
+    let mut gone = rig.admin().await;
+    execute(&mut gone, "CREATE ROLE z", &mut out).await;
+    drop(gone);
+    assert!(admin.rows("SHOW ROLES LIKE 'z'").await.is_empty());
 }
 
 #[tokio::test]
