@@ -1,4 +1,5 @@
-//! How many sessions there may be: in all, and from one address. The last few are for superusers.
+//! How many sessions there may be: in all, and from one address, or network of 64 bits of IPv6. The last few are for
+//! superusers.
 //!
 //! A seat is taken when a login is done. Before that a connection has a place in the lobby, and whoever could have no
 //! seat is told so before it is asked for a proof.
@@ -7,6 +8,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::auth::network;
 use crate::door::Turned;
 use crate::lobby::Ticket;
 use crate::refusal::Refusal;
@@ -54,7 +56,7 @@ impl Admission {
     /// # Errors
     /// Why not.
     pub(crate) fn check(&self, address: IpAddr) -> Result<(), Refusal> {
-        self.allows(&self.taken(), address, true)
+        self.allows(&self.taken(), network(address), true)
     }
 
     /// A seat for somebody at `address`.
@@ -62,6 +64,7 @@ impl Admission {
     /// # Errors
     /// There is none for him.
     pub(crate) fn seat(self: &Arc<Self>, address: IpAddr, is_superuser: bool) -> Result<Seat, Refusal> {
+        let address = network(address);
         let mut taken = self.taken();
         self.allows(&taken, address, is_superuser)?;
         taken.seats += 1;
@@ -155,5 +158,14 @@ mod tests {
         drop(operator);
         assert_eq!(admission.seats(), 0);
         assert!(admission.taken().by_address.is_empty());
+    }
+
+    #[test]
+    fn w_06_an_ipv6_network_is_one_address() {
+        let admission = Admission::new(10, 2, 0);
+        let address = |network: u16, host: u16| IpAddr::from([0x2001, 0xdb8, 0, network, 0, 0, 0, host]);
+        let _seats = [1, 2].map(|host| admission.seat(address(0, host), false).unwrap());
+        assert_eq!(admission.check(address(0, 3)), Err(Refusal::AddressFull));
+        assert_eq!(admission.check(address(1, 3)), Ok(()));
     }
 }

@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 use dataglot_session::CancelHandle;
 use subtle::ConstantTimeEq;
 
+use crate::auth::network;
+
 /// How many addresses the limiter remembers.
 const ADDRESSES_MAX: usize = 4096;
 /// What the limit is counted over.
@@ -107,7 +109,7 @@ impl Drop for Registration {
     }
 }
 
-/// How often one address has tried lately.
+/// How often one network has tried lately: an address of IPv4, or 64 bits of IPv6.
 pub(crate) struct Limiter {
     per_second_max: u32,
     tries: Mutex<HashMap<IpAddr, (Instant, u32)>>,
@@ -121,6 +123,7 @@ impl Limiter {
 
     /// Whether `address` may try at `now`. Where too many addresses try, none of the new ones may.
     pub(crate) fn allows(&self, address: IpAddr, now: Instant) -> bool {
+        let address = network(address);
         let mut tries = self.tries.lock().unwrap_or_else(PoisonError::into_inner);
         if tries.len() >= ADDRESSES_MAX && !tries.contains_key(&address) {
             tries.retain(|_, (since, _)| now.duration_since(*since) < WINDOW);
@@ -170,5 +173,15 @@ mod tests {
         assert!(!limiter.allows(one, start));
         assert!(limiter.allows(two, start));
         assert!(limiter.allows(one, start + WINDOW));
+    }
+
+    #[test]
+    fn w_13_an_ipv6_network_is_one_address() {
+        let limiter = Limiter::new(10);
+        let start = Instant::now();
+        let address = |network: u16, host: u16| IpAddr::from([0x2001, 0xdb8, 0, network, 0, 0, 0, host]);
+        assert!((0..10).all(|host| limiter.allows(address(0, host), start)));
+        assert!(!limiter.allows(address(0, 10), start));
+        assert!(limiter.allows(address(1, 0), start));
     }
 }

@@ -5,20 +5,18 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
+use dataglot_model::Sensitive;
 use zeroize::Zeroizing;
 
 /// Why a file is not read.
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum Unread {
     /// It cannot be.
-    Io(io::Error),
+    #[error("it cannot be read: {0}")]
+    Io(#[from] io::Error),
     /// Others could have read or changed it, or it is no file.
+    #[error("{0}")]
     Refused(String),
-}
-
-impl From<io::Error> for Unread {
-    fn from(error: io::Error) -> Self {
-        Unread::Io(error)
-    }
 }
 
 /// Reads the file at `path`, of at most `kilobytes_max`.
@@ -52,6 +50,16 @@ pub(crate) fn read(path: &Path, kilobytes_max: u64) -> Result<Zeroizing<String>,
         return refused(&format!("it is longer than {kilobytes_max} kB"));
     }
     Ok(read_text(file, kilobytes_max << 10)?)
+}
+
+/// Reads the file at `path`, which is one secret: what it holds but for a line end, which is an editor's.
+///
+/// # Errors
+/// As of [`read`].
+pub(crate) fn read_line(path: &Path, kilobytes_max: u64) -> Result<Sensitive, Unread> {
+    let text = read(path, kilobytes_max)?;
+    let line = text.strip_suffix('\n').unwrap_or(&text);
+    Ok(Sensitive::new(line.strip_suffix('\r').unwrap_or(line).to_owned()))
 }
 
 /// Reads to the end, or `bytes_max`. A text that grew would leave copies of itself behind: this one is as large from

@@ -212,6 +212,81 @@ fn a_10_without_tls_nothing_is_said() {
     assert!(!slapd.log().contains("BIND"), "{}", slapd.log());
 }
 
+/// Elements within elements, as many as the library that reads them has no stack for: it would end the process.
+#[test]
+fn a_10_an_answer_in_clear_ends_no_process() {
+    let pki = Pki::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (sent, asked) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let mut client = listener.accept().unwrap().0;
+        let mut request = [0; 31];
+        client.read_exact(&mut request).unwrap();
+        let lengths = (0..20_000u32).rev().map(|level| (level * 5).to_be_bytes());
+        let answer: Vec<u8> = lengths.flat_map(|length| [0x30, 0x83, length[1], length[2], length[3]]).collect();
+        drop(client.write_all(&answer));
+        drop(client.read_to_end(&mut Vec::new()));
+        sent.send(request).unwrap();
+    });
+    let served = served(config(&pki, format!("ldap://127.0.0.1:{port}")), USERS);
+    assert_eq!(denied(served.address, "ann", "ann-pw"), no("ann"));
+    assert!(asked.recv().unwrap().ends_with(b"1.3.6.1.4.1.1466.20037"));
+    assert!(Client::login(served.address, "admin").query("SELECT 1").contains("D:1"));
+}
+
+/// A name that is not there costs what a wrong password costs, and so does one that is another user's.
+#[test]
+fn a_01_the_directory_is_asked_the_same_for_every_name() {
+    let pki = Pki::new();
+    let slapd = Slapd::start(&pki, &entries());
+    let served = served(config(&pki, format!("ldaps://127.0.0.1:{}", slapd.tls_port)), USERS);
+    let mut before = slapd.connections();
+    for name in ["ann", "nobody", "Ann", "twin", "*"] {
+        assert_eq!(denied(served.address, name, "wrong"), no(name));
+        let now = slapd.connections();
+        assert_eq!(now - before, 2, "{name}: {}", slapd.log());
+        before = now;
+    }
+    assert_eq!(slapd.binds(&format!("uid=nobody.invalid,{PEOPLE}")), 4);
+}
+
+/// However many come at once, so many ask the directory, and the others wait.
+#[test]
+fn a_10_logins_at_once_are_not_as_many_connections() {
+    let pki = Pki::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("ldaps://{}", listener.local_addr().unwrap());
+    let served = served(config(&pki, url), USERS);
+    let address = served.address;
+    let log_in =
+        |n| std::thread::spawn(move || assert_eq!(denied(address, &format!("u{n}"), "x"), no(&format!("u{n}"))));
+    let logins: Vec<_> = (0..24).map(log_in).collect();
+    // Nothing is answered, so that each connection is there until its login gives up.
+    let mut held: Vec<TcpStream> = (0..16).map(|_| listener.accept().unwrap().0).collect();
+    listener.set_nonblocking(true).unwrap();
+    let is_open = |mut stream: &TcpStream| {
+        stream.set_nonblocking(true).unwrap();
+        let mut bytes = [0; 4096];
+        loop {
+            match stream.read(&mut bytes) {
+                Ok(0) => return false,
+                Ok(_) => {}
+                Err(error) => return error.kind() == std::io::ErrorKind::WouldBlock,
+            }
+        }
+    };
+    while !logins.iter().all(std::thread::JoinHandle::is_finished) {
+        if let Ok((stream, _)) = listener.accept() {
+            held.retain(is_open);
+            held.push(stream);
+            assert!(held.len() <= 16, "one more than may be");
+        }
+        std::thread::yield_now();
+    }
+    logins.into_iter().for_each(|login| login.join().unwrap());
+}
+
 #[test]
 fn groups_limit_the_session_and_name_no_role() {
     let pki = Pki::new();

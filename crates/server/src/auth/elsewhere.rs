@@ -30,7 +30,7 @@ pub(super) async fn token(
     };
     match issuers.verify(&token, &startup.user, &database).await {
         Ok(user) => {
-            attempt.succeeded();
+            attempt.does_not_count();
             Ok(user.role_names)
         }
         Err(why) => {
@@ -53,7 +53,7 @@ pub(super) async fn password(
     let Some(directory) = &shared.directory else { return Err(Refusal::Unavailable.into()) };
     match directory.bind(&startup.user, &password).await {
         Ok(LdapUser { groups }) => {
-            attempt.succeeded();
+            attempt.does_not_count();
             Ok(groups)
         }
         Err(why) => {

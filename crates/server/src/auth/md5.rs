@@ -27,7 +27,7 @@ pub(super) async fn ask(
     let (credentials, attempt) = begin(link, startup, peer, shared).await?;
     let PasswordVerifier::Md5(verifier) = &credentials.verifier else {
         let proof = scram::exchange(link, startup, credentials).await?;
-        attempt.succeeded();
+        attempt.does_not_count();
         return Ok(proof);
     };
     let mut salt = [0; 4];
@@ -42,6 +42,6 @@ pub(super) async fn ask(
     if !(dataglot_vault::md5::matches(verifier, salt, answer) & credentials.may_log_in) {
         return Err(denied(startup).into());
     }
-    attempt.succeeded();
+    attempt.does_not_count();
     Ok(credentials.into_proof())
 }

@@ -8,6 +8,7 @@
 mod cert;
 mod denied;
 mod elsewhere;
+mod groups;
 mod hba;
 mod jwt;
 mod ldap;
@@ -22,7 +23,7 @@ use std::sync::Arc;
 
 use dataglot_session::{Credentials, Login, Proof};
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::sleep_until;
 
 use hba::Origin;
 pub use hba::{Address, Hba, Kind, Method, Names, Network, Rule};
@@ -147,12 +148,17 @@ async fn begin<'a>(
     shared: &'a Shared,
 ) -> Result<(Credentials, Attempt<'a>), Turned> {
     let attempt = admit(link, startup, peer, shared).await?;
-    let credentials = shared.engine.credentials(&startup.user, Some(&startup.database)).await;
-    Ok((credentials.map_err(|report| Refusal::of_store(&report))?, attempt))
+    match shared.engine.credentials(&startup.user, Some(&startup.database)).await {
+        Ok(credentials) => Ok((credentials, attempt)),
+        Err(report) => {
+            attempt.does_not_count();
+            Err(Refusal::of_store(&report).into())
+        }
+    }
 }
 
-/// Lets the user try. Waits, if it or somebody else at that address has been wrong too often; nothing has been asked
-/// of the store or the client until then.
+/// Lets the user try. Waits, if it or somebody else at that address has been wrong too often, or many try there at
+/// once as that user; nothing has been asked of the store or the client until then.
 ///
 /// # Errors
 /// Nothing is asked of a client that would send it in clear; too many wrong proofs.
@@ -160,7 +166,7 @@ async fn admit<'a>(link: &Link, startup: &Startup, peer: IpAddr, shared: &'a Sha
     if !link.is_private() {
         return Err(Refusal::Unencrypted.into());
     }
-    let Some(attempt) = shared.gate.throttle.enter(&startup.user, peer, Instant::now()) else {
+    let Some(attempt) = shared.gate.throttle.enter(&startup.user, peer).await else {
         tracing::warn!("too many failed logins of this user from this address: refused without a look");
         return Err(denied(startup).into());
     };

@@ -40,7 +40,7 @@ pub(super) async fn ask(
     if !is_right {
         return Err(denied(startup).into());
     }
-    attempt.succeeded();
+    attempt.does_not_count();
     Ok(credentials.into_proof())
 }
 

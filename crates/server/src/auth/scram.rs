@@ -26,7 +26,7 @@ pub(super) async fn ask(
 ) -> Result<Option<Proof>, Turned> {
     let (credentials, attempt) = begin(link, startup, peer, shared).await?;
     let proof = exchange(link, startup, credentials).await?;
-    attempt.succeeded();
+    attempt.does_not_count();
     Ok(proof)
 }
 

@@ -99,6 +99,11 @@ impl Slapd {
         self.log().lines().filter(|line| line.contains(&format!("BIND dn=\"{dn}\" method="))).count()
     }
 
+    /// How many connections it has been asked for.
+    pub fn connections(&self) -> usize {
+        self.log().lines().filter(|line| line.contains(" ACCEPT from ")).count()
+    }
+
     /// Kills it. Its ports are free then.
     pub fn stop(&mut self) {
         drop(self.process.kill());

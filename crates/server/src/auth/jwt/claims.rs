@@ -1,10 +1,9 @@
 //! What a verified token claims, and whether that lets a user in.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use serde_json::{Map, Value};
 
 use super::super::denied::{Denied, deny};
+use super::super::groups::mapped;
 use super::{IssuerConfig, TokenUser};
 
 /// Longest `sub`, and longest name that stands for a user, in bytes.
@@ -105,13 +104,4 @@ fn roles(claims: &Map<String, Value>, of: &IssuerConfig) -> Result<Vec<String>, 
         return deny("the token has no group that stands for a role");
     }
     Ok(roles)
-}
-
-/// The roles that these groups stand for: those of the map, and never a group's own name (J10).
-pub(in crate::auth) fn mapped<'a>(
-    groups: impl IntoIterator<Item = &'a str>,
-    map: &BTreeMap<String, Vec<String>>,
-) -> Vec<String> {
-    let roles: BTreeSet<&String> = groups.into_iter().filter_map(|group| map.get(group)).flatten().collect();
-    roles.into_iter().cloned().collect()
 }

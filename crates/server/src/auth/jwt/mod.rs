@@ -26,11 +26,11 @@ use dataglot_model::Sensitive;
 use dataglot_session::{Clock as _, SystemClock};
 use tokio::time::Instant;
 
-pub(super) use claims::mapped;
 pub use keys::Algorithm;
 pub(super) use token::TOKEN_BYTES_MAX;
 
 use super::denied::{Denied, deny};
+use super::groups::values_of;
 use super::hba::Network;
 use fetch::Address;
 use source::{Place, Source};
@@ -87,11 +87,6 @@ impl fmt::Display for IssuerConfig {
         }
         Ok(())
     }
-}
-
-/// How many values stand for somebody, if not each for the one of that very name.
-pub(super) fn values_of(mapped: &BTreeMap<String, Vec<String>>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    if mapped.is_empty() { Ok(()) } else { write!(f, ", {} of its values", mapped.len()) }
 }
 
 /// Where an issuer's keys are.

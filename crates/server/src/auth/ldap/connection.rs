@@ -1,39 +1,42 @@
-//! One connection to a directory. It is encrypted, and to a server that has shown its certificate, or there is none.
-
-use std::sync::Arc;
-use std::time::Duration;
+//! One connection to a directory, by the library's hand.
+//!
+//! The library is given one end of a pair of sockets; the other one is where [`tunnel`](super::tunnel) passes on what
+//! it says, encrypted, and what comes back, judged. It sees no network.
 
 use dataglot_model::Sensitive;
-use ldap3::{Ldap, LdapConnAsync, LdapConnSettings, LdapResult};
-use rustls::ClientConfig;
+use ldap3::{Ldap, LdapConnAsync, LdapConnSettings, LdapResult, StdStream};
+use tokio::net::UnixStream;
 use tokio::task::JoinSet;
 
 use super::super::denied::{Denied, deny};
+use super::tunnel::{Address, carry};
 
-/// How long any one step may take; all of them together have no more than that, either.
-const STEP: Duration = Duration::from_secs(5);
+/// What the library takes for an address when it is given a socket. It connects to nothing.
+const GIVEN: &str = "ldapi:///";
 
 /// A connection.
 pub(super) struct Connection {
     pub(super) ldap: Ldap,
     /// Aborted when it is dropped.
-    _driver: JoinSet<()>,
+    driver: JoinSet<()>,
 }
 
 impl Connection {
-    /// Connects. TLS comes with the connection or is asked for first; without it nothing else is said.
-    pub(super) async fn open(url: &str, tls: Arc<ClientConfig>) -> Result<Connection, Denied> {
-        let settings = LdapConnSettings::new()
-            .set_conn_timeout(STEP)
-            .set_config(tls)
-            .set_no_tls_verify(false)
-            .set_starttls(!url.starts_with("ldaps://"));
-        let Ok((connection, ldap)) = LdapConnAsync::with_settings(settings, url).await else {
+    /// Connects.
+    pub(super) async fn open(address: &Address) -> Result<Connection, Denied> {
+        let Some(far) = address.connect().await else {
             return deny("the directory can't be reached, or its TLS or certificate is not one to trust");
         };
+        let pair = UnixStream::pair().and_then(|(near, given)| Ok((near, given.into_std()?)));
+        let Ok((near, given)) = pair else { return deny("there is no socket for the directory") };
+        let settings = LdapConnSettings::new().set_std_stream(StdStream::Unix(given));
+        let Ok((connection, ldap)) = LdapConnAsync::with_settings(settings, GIVEN).await else {
+            return deny("there is no connection for the directory");
+        };
         let mut driver = JoinSet::new();
+        driver.spawn(carry(far, near));
         driver.spawn(async move { drop(connection.drive().await) });
-        Ok(Connection { ldap, _driver: driver })
+        Ok(Connection { ldap, driver })
     }
 
     /// Binds as `dn`. Only success is one: not a referral, and not a password that has to be changed first.
@@ -45,7 +48,10 @@ impl Connection {
     }
 
     /// Says goodbye. Nothing depends on it.
-    pub(super) async fn end(mut self) {
-        drop(self.ldap.unbind().await);
+    pub(super) async fn end(self) {
+        let Connection { mut ldap, mut driver } = self;
+        drop(ldap.unbind().await);
+        drop(ldap);
+        while driver.join_next().await.is_some() {}
     }
 }
