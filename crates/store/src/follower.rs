@@ -188,7 +188,13 @@ impl<C: Compiler> Watcher for Watch<C> {
     }
 
     fn hint(&self, org: OrgName, seq: Seq) {
-        let Some(queue) = self.queue.upgrade() else { return };
+        let (Some(queue), Some(images)) = (self.queue.upgrade(), self.images.upgrade()) else { return };
+        queue.others_write();
+        // Of an org that nobody uses here: no reason to wake the committer. An image that is being loaded gets
+        // a hint of its own afterwards.
+        if images.get(&org).is_none_or(|state| state.head().seq >= seq) {
+            return;
+        }
         queue.tell(|news| {
             let newest = news.hints.entry(org).or_default();
             *newest = seq.max(*newest);

@@ -2,13 +2,20 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use dataglot_model::{HeadRecord, OrgName, Seq};
 use tokio::sync::oneshot;
 
 use crate::ticket::{Claim, Outcome};
 use crate::{Compiler, StoreError, Submission};
+
+/// How long a group waits for those whose answers have just gone out, while others write to the same server.
+const FILL_MAX: Duration = Duration::from_micros(500);
+/// Groups that were smaller are not waited for.
+const FILL_FROM: usize = 4;
+/// For so long after others have written, they are taken to go on.
+const OTHERS_WRITE: Duration = Duration::from_millis(100);
 
 /// A transaction in the queue, with the way back to its submitter.
 pub(crate) struct Job<C: Compiler> {
@@ -63,11 +70,18 @@ struct Waiting<C: Compiler> {
     bytes: usize,
     news: News,
     stopped: bool,
+    /// So many transactions have to be there before the committer is woken.
+    wanted: usize,
+    /// So many the last group had.
+    last: usize,
+    /// When others were last heard to write to the store.
+    others: Option<Instant>,
 }
 
 impl<C: Compiler> Queue<C> {
     pub(crate) fn new(jobs_max: usize, bytes_max: usize) -> Self {
-        let waiting = Waiting { jobs: VecDeque::new(), bytes: 0, news: News::default(), stopped: false };
+        let (jobs, news) = (VecDeque::new(), News::default());
+        let waiting = Waiting { jobs, bytes: 0, news, stopped: false, wanted: 0, last: 0, others: None };
         Queue { waiting: Mutex::new(waiting), ready: Condvar::new(), jobs_max, bytes_max }
     }
 
@@ -83,8 +97,11 @@ impl<C: Compiler> Queue<C> {
         }
         waiting.bytes = bytes;
         waiting.jobs.push_back(job);
+        let enough = waiting.jobs.len() >= waiting.wanted;
         drop(waiting);
-        self.ready.notify_one();
+        if enough {
+            self.ready.notify_one();
+        }
         Ok(())
     }
 
@@ -100,15 +117,25 @@ impl<C: Compiler> Queue<C> {
         self.ready.notify_one();
     }
 
+    /// Others write to the store.
+    pub(crate) fn others_write(&self) {
+        self.lock().others = Some(Instant::now());
+    }
+
     /// All news, and the jobs of the next group: whatever is there, up to the bounds, and one at least if
-    /// there is any. Waits only while there is neither. `None`: stopped, and nothing is left.
+    /// there is any. Waits only while there is neither, or for a moment for the group to fill. `None`: stopped,
+    /// and nothing is left.
     pub(crate) fn drain(&self, jobs_max: usize, bytes_max: usize) -> Option<Work<C>> {
         let mut waiting = self.lock();
+        let expected = waiting.last.saturating_add(waiting.jobs.len()).min(jobs_max);
         while waiting.jobs.is_empty() && waiting.news.is_empty() {
             if waiting.stopped {
                 return None;
             }
             waiting = self.ready.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
+        if waiting.last >= FILL_FROM && waiting.others.is_some_and(|at| at.elapsed() < OTHERS_WRITE) {
+            waiting = self.fill(waiting, expected);
         }
         let news = std::mem::take(&mut waiting.news);
         let mut jobs = Vec::with_capacity(waiting.jobs.len().min(jobs_max));
@@ -123,7 +150,27 @@ impl<C: Compiler> Queue<C> {
             waiting.bytes = waiting.bytes.saturating_sub(job.weight);
             jobs.push(job);
         }
+        if !jobs.is_empty() {
+            waiting.last = jobs.len();
+        }
         Some(Work { jobs, news })
+    }
+
+    /// Waits for a moment until `expected` jobs are there. Who has just got an answer as a rule comes back at
+    /// once. Alone we would only lose time; but where several writers share a server, a few large groups cost it,
+    /// and everybody, much less than many small ones, and the others use the time.
+    fn fill<'q>(&'q self, mut waiting: MutexGuard<'q, Waiting<C>>, expected: usize) -> MutexGuard<'q, Waiting<C>> {
+        let until = Instant::now() + FILL_MAX;
+        waiting.wanted = expected;
+        while waiting.jobs.len() < expected && waiting.news.is_empty() && !waiting.stopped {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            waiting = self.ready.wait_timeout(waiting, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        waiting.wanted = 0;
+        waiting
     }
 
     /// Takes no more; what is there is still drained.

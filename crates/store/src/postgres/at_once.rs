@@ -7,7 +7,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 
 use super::chunk::{Chunk, TableRows};
-use super::commit::{CHANNEL, GivenUp, base_numbers, conflict, fence_of, head_numbers, payload};
+use super::commit::{GivenUp, base_numbers, conflict, fence_of, head_numbers};
 use super::connection::{Connection, Failure, Prepared};
 use super::layout::key_columns;
 use super::rows::{Head, Put, delete_sql, key_types, put_sql, put_types};
@@ -15,7 +15,7 @@ use super::writer::Fences;
 use crate::{Base, OrgGroup};
 
 /// The parameters of the statement before those of the rows.
-const OWN_PARAMETERS: usize = 10;
+const OWN_PARAMETERS: usize = 9;
 
 /// Writes the group.
 pub(super) fn write_at_once(
@@ -69,11 +69,10 @@ fn attempt(
         let tables = chunk.parameters(base)?;
         let statement = session.prepare(which(&tables), &types(&tables), || sql(&tables)).await?;
         let (old, new) = (base_numbers(org.base), head_numbers(&head));
-        let (name, payload) = (org.org.as_str(), payload(org));
+        let name = org.org.as_str();
         let mut parameters: Vec<&(dyn ToSql + Sync)> = vec![&name];
         parameters.extend(old.iter().chain(&new).map(|number| number as &(dyn ToSql + Sync)));
         parameters.push(&fence);
-        parameters.push(&payload);
         tables.iter().for_each(|rows| append(rows, &mut parameters));
         sent.set(true);
         Ok(session.client.execute(&statement, &parameters).await? == 1)
@@ -106,8 +105,7 @@ fn append<'p>(rows: &'p TableRows<'_>, out: &mut Vec<&'p (dyn ToSql + Sync)>) {
 /// The types of all parameters.
 fn types(tables: &[TableRows<'_>]) -> Vec<Type> {
     let mut types = vec![Type::TEXT];
-    types.extend(std::iter::repeat_n(Type::INT8, OWN_PARAMETERS - 2));
-    types.push(Type::TEXT);
+    types.extend(std::iter::repeat_n(Type::INT8, OWN_PARAMETERS - 1));
     for rows in tables {
         if !rows.gone.is_empty() {
             types.extend(key_types(rows.table));
@@ -137,6 +135,6 @@ fn sql(tables: &[TableRows<'_>]) -> String {
             }
         }
     }
-    sql.push_str(&format!(" SELECT pg_notify('{CHANNEL}', $10) FROM head"));
+    sql.push_str(" SELECT FROM head");
     sql
 }

@@ -6,7 +6,7 @@
 //! parts that write see no row of `heads` if it was not at its base. Everything else is a transaction of
 //! several statements.
 
-use dataglot_model::{HeadRecord, OrgName, Seq};
+use dataglot_model::{HeadRecord, OrgName};
 use futures_util::future::{try_join, try_join_all};
 use tokio_postgres::Statement;
 use tokio_postgres::error::SqlState;
@@ -22,8 +22,6 @@ use super::wire::seq_to_sql;
 use super::writer::Fences;
 use crate::{Base, CommitError, Group, OrgGroup, StoreError, Table};
 
-/// Where the news of a commit goes.
-pub(super) const CHANNEL: &str = "dataglot_changes";
 /// About how many bytes of rows are sent at once.
 const CHUNK_BYTES_MAX: usize = 4 << 20;
 
@@ -155,18 +153,6 @@ pub(super) fn head_numbers(head: &HeadRecord) -> [i64; 4] {
     [head.org_id.cast_signed(), seq_to_sql(head.seq), head.next_id.0.cast_signed(), head.at.0]
 }
 
-/// What is told to all who listen. A name and a number: there is a limit of 8,000 bytes, and whoever wants
-/// more reads it.
-pub(super) fn payload(org: &OrgGroup<'_>) -> String {
-    let before = match org.base {
-        Base::At { seq, .. } => seq,
-        Base::Absent => Seq(0),
-    };
-    // Of an org that was dropped, or made anew, a number that is news to everybody.
-    let seq = org.head.map_or(before.next(), |head| if org.erase { head.seq.max(before.next()) } else { head.seq });
-    format!("{{\"org\":\"{}\",\"seq\":{seq}}}", org.org.as_str())
-}
-
 /// Returns when everything that was committed before is where a commit has to be to be acknowledged: a
 /// transaction that only writes to the log waits for all of the log before it.
 pub(super) async fn wait_for_standbys(session: &Session) -> Result<(), Failure> {
@@ -223,13 +209,7 @@ fn write_in_steps(
     for org in &orgs {
         write_rows(connection, org).map_err(GivenUp::before_the_end)?;
     }
-    let committed = connection.run(async |session| {
-        let (channel, payloads) = (CHANNEL, orgs.iter().map(|org| payload(org)).collect::<Vec<_>>());
-        let parameters: [(&(dyn ToSql + Sync), Type); 2] = [(&channel, Type::TEXT), (&payloads, Type::TEXT_ARRAY)];
-        let tell = session.client.execute_typed("SELECT pg_notify($1, p) FROM unnest($2) AS u (p)", &parameters);
-        try_join(tell, session.client.batch_execute("COMMIT")).await?;
-        Ok(())
-    });
+    let committed = connection.run(async |session| Ok(session.client.batch_execute("COMMIT").await?));
     committed.map_err(GivenUp::at_the_end)
 }
 

@@ -148,6 +148,7 @@ pub(super) enum Prepared {
     ChangesAfter,
     FindTransaction,
     Fence,
+    Tell,
     MetaGet,
     Metas,
     /// Rows by their keys.

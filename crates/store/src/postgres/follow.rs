@@ -2,6 +2,9 @@
 //!
 //! A notification is only a hint, and may be lost with its connection: every round reads the heads, after
 //! LISTEN, and the poll interval alone is enough. The session never has a transaction open.
+//!
+//! It also tells others what was committed here, soon afterwards and not for each commit: what came
+//! meanwhile goes along.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -15,13 +18,18 @@ use serde::Deserialize;
 use tokio::sync::watch;
 use tokio::time::sleep_until;
 use tokio_postgres::Notification;
+use tokio_postgres::types::{ToSql, Type};
 
-use super::commit::CHANNEL;
-use super::connection::{Driver, Failure, Session, open_session, runtime};
+use super::connection::{Driver, Failure, Prepared, Session, open_session, runtime};
 use super::reach::Reach;
 use super::read::read_heads_of;
+use super::told::Told;
 use crate::{StoreError, Watcher};
 
+/// Where the news of a commit goes.
+const CHANNEL: &str = "dataglot_changes";
+/// The least time between two messages to the others: each wakes all of them.
+const TELL_EVERY: Duration = Duration::from_millis(2);
 /// The first wait after a failure; each one is about twice as long as the one before.
 const WAIT_MIN: Duration = Duration::from_millis(20);
 /// The longest wait.
@@ -36,12 +44,12 @@ pub(super) struct Follower {
 
 impl Follower {
     /// Starts it.
-    pub(super) fn start(reach: Arc<Reach>, watcher: Arc<dyn Watcher>) -> Result<Self, StoreError> {
+    pub(super) fn start(reach: Arc<Reach>, told: Arc<Told>, watcher: Arc<dyn Watcher>) -> Result<Self, StoreError> {
         let (running, mut stopped) = watch::channel(());
         let runtime = runtime()?;
         let follow = move || {
             runtime.block_on(async {
-                let mut follow = pin!(follow(&reach, watcher.as_ref()));
+                let mut follow = pin!(follow(&reach, &told, watcher.as_ref()));
                 let mut stopped = pin!(stopped.changed());
                 poll_fn(|cx| {
                     if stopped.as_mut().poll(cx).is_ready() {
@@ -60,11 +68,11 @@ impl Follower {
     }
 }
 
-async fn follow(reach: &Reach, watcher: &dyn Watcher) {
+async fn follow(reach: &Reach, told: &Told, watcher: &dyn Watcher) {
     let mut wait = WAIT_MIN;
     reach.set_followed(true);
     loop {
-        let Err(failure) = listen(reach, watcher, &mut wait).await;
+        let Err(failure) = listen(reach, told, watcher, &mut wait).await;
         watcher.lost(&failure.into_unavailable("follow"));
         tokio::time::sleep(jittered(wait)).await;
         wait = (wait * 2).min(WAIT_MAX);
@@ -85,6 +93,7 @@ fn jittered(wait: Duration) -> Duration {
 /// Listens until the connection is lost.
 async fn listen(
     reach: &Reach,
+    told: &Told,
     watcher: &dyn Watcher,
     wait: &mut Duration,
 ) -> Result<std::convert::Infallible, Failure> {
@@ -93,14 +102,27 @@ async fn listen(
     let opened = open_session(&reach.settings, "listener", patience).await;
     let (session, mut driver) = reach.note(opened).map_err(Failure::Store)?;
     driver.drive(&session, async { reach.check(&session).await }).await?;
-    driver.drive(&session, async { Ok(session.client.batch_execute(&format!("LISTEN {CHANNEL}")).await?) }).await?;
+    // What it says may be lost: nothing has to wait for the disk.
+    let set_up = format!("SET synchronous_commit = off; LISTEN {CHANNEL}");
+    driver.drive(&session, async { Ok(session.client.batch_execute(&set_up).await?) }).await?;
+    let own = driver.drive(&session, async { own_pid(&session).await }).await?;
+    let mut tell_from = Instant::now();
     loop {
         let at = Instant::now();
         look(&session, &mut driver, watcher, at).await?;
         reach.is_up();
         *wait = WAIT_MIN;
-        while hear(&mut driver, at + reach.poll_interval).await? {
-            coalesce(&mut driver.notifications).into_iter().for_each(|(org, seq)| watcher.hint(org, seq));
+        loop {
+            match wait_for(&mut driver, at + reach.poll_interval, told, tell_from).await? {
+                Next::Hear => {
+                    coalesce(&mut driver.notifications, own).into_iter().for_each(|(org, seq)| watcher.hint(org, seq));
+                }
+                Next::Tell => {
+                    tell(&session, &mut driver, told.take()).await?;
+                    tell_from = Instant::now() + TELL_EVERY;
+                }
+                Next::Look => break,
+            }
         }
     }
 }
@@ -113,30 +135,64 @@ async fn look(session: &Session, driver: &mut Driver, watcher: &dyn Watcher, at:
     Ok(())
 }
 
-/// Waits for notifications. False: it is time to look.
-async fn hear(driver: &mut Driver, until: Instant) -> Result<bool, Failure> {
-    let mut alarm = pin!(sleep_until(until.into()));
+/// Tells the others.
+async fn tell(session: &Session, driver: &mut Driver, payloads: Vec<String>) -> Result<(), Failure> {
+    let notify = async {
+        let sql = || format!("SELECT pg_notify('{CHANNEL}', p) FROM unnest($1) AS u (p)");
+        let statement = session.prepare(Prepared::Tell, &[Type::TEXT_ARRAY], sql).await?;
+        let parameters: [&(dyn ToSql + Sync); 1] = [&payloads];
+        session.client.execute(&statement, &parameters).await?;
+        Ok(())
+    };
+    driver.drive(session, notify).await
+}
+
+/// What comes next.
+enum Next {
+    /// There are notifications.
+    Hear,
+    /// There is something to tell.
+    Tell,
+    /// It is time to look.
+    Look,
+}
+
+/// Waits for what comes next. Nothing is told before `tell_from`.
+async fn wait_for(driver: &mut Driver, until: Instant, told: &Told, tell_from: Instant) -> Result<Next, Failure> {
     if Instant::now() >= until {
-        // However much there is to hear.
-        return Ok(false);
+        // However much there is to hear and to tell.
+        return Ok(Next::Look);
     }
+    let mut alarm = pin!(sleep_until(until.into()));
+    let mut to_tell = pin!(async {
+        told.some().await;
+        sleep_until(tell_from.into()).await;
+    });
     poll_fn(|cx| {
         driver.poll(cx);
         if !driver.notifications.is_empty() {
-            return Poll::Ready(Ok(true));
+            return Poll::Ready(Ok(Next::Hear));
         }
         if driver.is_over() {
             return Poll::Ready(Err(Failure::Lost("the server closed the connection".into())));
         }
-        alarm.as_mut().poll(cx).map(|()| Ok(false))
+        if to_tell.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(Ok(Next::Tell));
+        }
+        alarm.as_mut().poll(cx).map(|()| Ok(Next::Look))
     })
     .await
 }
 
-/// What the notifications come to. Those that are none of ours are passed over.
-fn coalesce(notifications: &mut Vec<Notification>) -> BTreeMap<OrgName, Seq> {
+/// The session, as notifications name who sent them.
+async fn own_pid(session: &Session) -> Result<i32, Failure> {
+    Ok(session.client.query_typed_one("SELECT pg_backend_pid()", &[]).await?.try_get(0)?)
+}
+
+/// What the notifications come to. Those of other programs and our own are passed over.
+fn coalesce(notifications: &mut Vec<Notification>, own: i32) -> BTreeMap<OrgName, Seq> {
     let mut newest = BTreeMap::new();
-    for notification in notifications.drain(..).filter(|n| n.channel() == CHANNEL) {
+    for notification in notifications.drain(..).filter(|n| n.channel() == CHANNEL && n.process_id() != own) {
         if let Some((org, seq)) = read_payload(notification.payload()) {
             let known = newest.entry(org).or_default();
             *known = seq.max(*known);

@@ -5,7 +5,8 @@
 //!
 //! * `dsn`, `connect`, `tls`: how to get in. `migrate`: the schema.
 //! * `connection`, `reach`: one connection, and whether there can be one.
-//! * `pool`: those that read. `writer`: the one that commits. `follow`: the one that listens.
+//! * `pool`: those that read. `writer`: the one that commits. `follow`: the one that listens, and tells the
+//!   others; `told`: what it tells.
 //! * `layout`, `wire`, `rows`, `chunk`, `scan`: records as columns.
 //! * `load`, `delta`, `read`, `commit`, `at_once`: the statements.
 //!
@@ -31,6 +32,7 @@ mod read;
 mod rows;
 mod scan;
 mod tls;
+mod told;
 mod wire;
 mod writer;
 
@@ -44,6 +46,7 @@ use self::connection::{Connection, Failure, Session, Settings, ensure_schema};
 use self::follow::Follower;
 use self::pool::Readers;
 use self::reach::Reach;
+use self::told::Told;
 use self::writer::Writer;
 use crate::{CommitError, DeltaSink, Group, ImageSink, MetaStore, StoreError, StoreFacts, Watcher};
 
@@ -87,6 +90,7 @@ struct PostgresStore {
     readers: Readers,
     writer: Mutex<Writer>,
     follower: Mutex<Option<Follower>>,
+    told: Arc<Told>,
 }
 
 /// Opens the store in a PostgreSQL database. Its schema is made or brought up to date, if the role may.
@@ -114,6 +118,7 @@ pub fn open_postgres(options: PostgresOptions) -> Result<Arc<dyn MetaStore>, Sto
         readers,
         writer: Mutex::new(Writer::new()?),
         follower: Mutex::new(None),
+        told: Arc::default(),
     }))
 }
 
@@ -160,7 +165,7 @@ impl MetaStore for PostgresStore {
     }
 
     fn watch(&self, watcher: Arc<dyn Watcher>) -> Result<(), StoreError> {
-        let follower = Follower::start(Arc::clone(&self.reach), watcher)?;
+        let follower = Follower::start(Arc::clone(&self.reach), Arc::clone(&self.told), watcher)?;
         *self.follower.lock().unwrap_or_else(PoisonError::into_inner) = Some(follower);
         Ok(())
     }
@@ -200,6 +205,7 @@ impl MetaStore for PostgresStore {
                 writer.keep(connection);
                 // Whatever was committed before it is behind it in the log.
                 writer.settled();
+                self.told.committed(group);
                 return Ok(());
             };
             if !given_up.broken {
