@@ -256,7 +256,7 @@ impl Engine {
     pub(crate) fn transaction_id(&self) -> Result<TransactionId, SessionError> {
         let mut bytes = [0u8; 16];
         self.entropy.fill(&mut bytes).map_err(|_| SessionError::bug("no random numbers"))?;
-        Ok(TransactionId(u128::from_be_bytes(bytes)))
+        Ok(TransactionId::new(self.now(), bytes))
     }
 
     /// The newest image of an org.
