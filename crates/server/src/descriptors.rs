@@ -20,9 +20,6 @@ pub(crate) fn allow(sockets: usize) -> usize {
             Ok(()) => current = raised,
             Err(error) => tracing::warn!(%error, "the limit on open files cannot be raised"),
         }
-        if current < wanted {
-            tracing::warn!(open_files = current, wanted, "fewer connections can be open than are allowed");
-        }
     }
     usize::try_from(current).unwrap_or(usize::MAX).saturating_sub(OTHERS).clamp(SOCKETS_MIN, sockets.max(SOCKETS_MIN))
 }

@@ -23,8 +23,10 @@ use crate::outbox::Outbox;
 use crate::refusal::Refusal;
 use crate::tls::{Begun, Capped, Failed, Security, Tls};
 
-/// What TLS holds of a connection, besides what the peer has sent.
-const TLS_BYTES: usize = 24 << 10;
+/// What TLS holds of a connection while it makes the handshake, besides what the peer has sent.
+const HANDSHAKE_BYTES: usize = 12 << 10;
+/// What it holds afterwards, at most: a record that has not come in full.
+const RECORD_BYTES: usize = 16 << 10;
 /// Bytes of an input buffer to begin with, and after a long message.
 const INPUT_BYTES: usize = 4 << 10;
 /// What of a credential is waited for first. Most are no longer.
@@ -160,11 +162,12 @@ impl Link {
     /// socket.
     pub(crate) async fn encrypt(&mut self, tls: &Tls, begun: Begun) -> Result<(), Failed> {
         self.input.clear();
-        self.charge(TLS_BYTES).map_err(|Evicted| Failed::Lost)?;
+        self.charge(HANDSHAKE_BYTES).map_err(|Evicted| Failed::Lost)?;
         let Stream::Plain(stream) = std::mem::replace(&mut self.stream, Stream::Lost) else {
             return Err(Failed::Lost);
         };
         let (stream, security) = tls.accept(stream, begun, self.meter.clone()).await?;
+        self.charge(RECORD_BYTES).map_err(|Evicted| Failed::Lost)?;
         self.stream = Stream::Tls(Box::new(stream));
         self.security = security;
         Ok(())
