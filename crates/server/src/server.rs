@@ -189,6 +189,15 @@ pub struct Server {
     directory: Option<Directory>,
 }
 
+/// Takes an address, and says which: a port may have been 0.
+pub(crate) fn listen_on(address: SocketAddr) -> io::Result<(std::net::TcpListener, SocketAddr)> {
+    let listener = std::net::TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    rustix::net::listen(&listener, BACKLOG)?;
+    let address = listener.local_addr()?;
+    Ok((listener, address))
+}
+
 impl Server {
     /// Takes the addresses. Clients that connect from now on wait until [`Server::run`].
     ///
@@ -202,14 +211,7 @@ impl Server {
         let issuers = Issuers::load(config.issuers.clone())?;
         let directory = config.directory.clone().map(Directory::load).transpose()?;
         let listen = config.listen;
-        let bind = || {
-            let listener = std::net::TcpListener::bind(listen)?;
-            listener.set_nonblocking(true)?;
-            rustix::net::listen(&listener, BACKLOG)?;
-            let address = listener.local_addr()?;
-            Ok((listener, address))
-        };
-        let (listener, address) = bind().map_err(|error| ServeError::Listen { listen, error })?;
+        let (listener, address) = listen_on(listen).map_err(|error| ServeError::Listen { listen, error })?;
         let http = config.http.as_ref().map(Http::bind).transpose()?;
         Ok(Server { config, listener, address, http, tls, issuers, directory })
     }

@@ -5,11 +5,10 @@ use md5::{Digest, Md5};
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
-use crate::scram;
-
 /// Whether `text` has the form of a verifier.
 pub fn is_verifier(text: &str) -> bool {
-    scram::looks_like_md5(text)
+    text.strip_prefix("md5")
+        .is_some_and(|rest| rest.len() == 32 && rest.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b)))
 }
 
 /// Whether `answer` is what a client says that has the password: `md5` and the hash of the verifier's digits and
@@ -39,6 +38,13 @@ mod tests {
         assert!(!matches(&verifier, [1, 2, 3, 4], b""));
         assert!(!matches(&verifier, [1, 2, 3, 4], verifier.as_bytes()));
         assert!(!matches("md5", [1, 2, 3, 4], answer.as_bytes()));
+    }
+
+    #[test]
+    fn a_verifier_is_known_by_its_form() {
+        assert!(is_verifier(&format!("md5{}", "0a".repeat(16))));
+        assert!(!is_verifier(&format!("md5{}", "0A".repeat(16))));
+        assert!(!is_verifier("md5") && !is_verifier(&"a".repeat(35)));
     }
 
     #[test]

@@ -151,12 +151,6 @@ pub fn looks_like_verifier(text: &str) -> bool {
     text.starts_with(PREFIX)
 }
 
-/// Whether `text` has the form of an md5 verifier of PostgreSQL's.
-pub fn looks_like_md5(text: &str) -> bool {
-    text.strip_prefix("md5")
-        .is_some_and(|rest| rest.len() == 32 && rest.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b)))
-}
-
 /// Whether `verifier` was made from `password`. Takes as long as making one; the comparison takes the
 /// same time whatever differs. `false` for what is no verifier.
 pub fn matches(password: &Sensitive, verifier: &str) -> bool {
@@ -276,13 +270,6 @@ mod tests {
         ] {
             assert!(!is_verifier(&bad), "{bad:?}");
         }
-    }
-
-    #[test]
-    fn md5_is_known_by_its_form() {
-        assert!(looks_like_md5(&format!("md5{}", "0a".repeat(16))));
-        assert!(!looks_like_md5(&format!("md5{}", "0A".repeat(16))));
-        assert!(!looks_like_md5("md5") && !looks_like_md5(&"a".repeat(35)));
     }
 
     #[test]

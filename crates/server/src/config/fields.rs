@@ -58,7 +58,8 @@ impl<'f, 't> Fields<'f, 't> {
         self.table.iter().find(|(name, _)| name.get_ref().as_ref() == key).map(|(_, value)| value)
     }
 
-    fn get<T>(
+    /// What `read` makes of the value of `key`, which takes what is `wanted`.
+    pub(super) fn get<T>(
         &self,
         key: &'static str,
         wanted: &str,
@@ -118,8 +119,8 @@ impl<'f, 't> Fields<'f, 't> {
     ///
     /// # Errors
     /// An entry has not been asked for.
-    pub(super) fn end(self) -> Result<(), ConfigError> {
-        let asked = self.asked.into_inner();
+    pub(super) fn end(&self) -> Result<(), ConfigError> {
+        let asked = self.asked.borrow();
         match self.table.iter().find(|(name, _)| !asked.contains(&name.get_ref().as_ref())) {
             None => Ok(()),
             Some((key, _)) => {
@@ -135,11 +136,13 @@ impl<'f, 't> Fields<'f, 't> {
     }
 }
 
-fn text(value: &Value<'_>) -> Option<String> {
+/// A text.
+pub(super) fn text(value: &Value<'_>) -> Option<String> {
     value.get_ref().as_str().map(str::to_owned)
 }
 
-fn texts(value: &Value<'_>) -> Option<Vec<String>> {
+/// A text, or several.
+pub(super) fn texts(value: &Value<'_>) -> Option<Vec<String>> {
     let texts = match value.get_ref().as_array() {
         Some(values) => values.iter().map(text).collect::<Option<Vec<_>>>()?,
         None => vec![text(value)?],
@@ -147,7 +150,8 @@ fn texts(value: &Value<'_>) -> Option<Vec<String>> {
     (1..=ENTRIES_MAX).contains(&texts.len()).then_some(texts)
 }
 
-fn wrong(file: &File<'_>, value: &Value<'_>, setting: &'static str, wanted: String) -> ConfigError {
+/// The error that says what `setting` takes, at the place of `value`.
+pub(super) fn wrong(file: &File<'_>, value: &Value<'_>, setting: &'static str, wanted: String) -> ConfigError {
     let Raw { origin, at, .. } = file.raw(String::new(), value.span());
     let (at, text) = at.map(|place| (place.span, place.text)).unzip();
     ConfigError::Value { setting, wanted, origin, at, text }

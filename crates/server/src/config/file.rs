@@ -1,8 +1,8 @@
 //! The TOML file.
 //!
-//! The store stands in `[catalog_service]` as `path` or `dsn`, limits in `[limits]`, everything else at
-//! the top; who is let in how stands in `[[hba]]` tables. Text that goes into an error has its values hidden, but for those of settings that are known
-//! not to be secret.
+//! The store stands in `[catalog_service]` as `path` or `dsn`, limits in `[limits]`, everything else at the top; who is
+//! let in how stands in `[[hba]]` tables. Text that goes into an error has its values hidden, but for those of settings
+//! that are known not to be secret.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -23,6 +23,7 @@ use super::hba::{self, HBA};
 use super::jwt::{self, JWT};
 use super::ldap::{self, LDAP};
 use super::setting::{Place, Setting};
+use super::shown::shown;
 use super::source::{Origin, Raw};
 use crate::auth::{DirectoryConfig, Hba, IssuerConfig};
 
@@ -174,21 +175,7 @@ impl File<'_> {
 
     /// The file as it may be shown: same lines, same offsets, values hidden.
     pub(super) fn shown(&self) -> Arc<NamedSource<String>> {
-        let mut shown = String::with_capacity(self.text.len());
-        for line in self.text.split_inclusive('\n') {
-            if is_harmless(line) {
-                shown.push_str(line);
-                continue;
-            }
-            let kept = line.find('=').map_or(0, |at| at + 1);
-            for (at, c) in line.char_indices() {
-                match c {
-                    _ if at < kept || c == '\n' || c == '\r' => shown.push(c),
-                    _ => shown.extend(std::iter::repeat_n('*', c.len_utf8())),
-                }
-            }
-        }
-        Arc::new(NamedSource::new(self.path.display().to_string(), shown))
+        Arc::new(NamedSource::new(self.path.display().to_string(), shown(self.text)))
     }
 }
 
@@ -197,22 +184,4 @@ fn list(value: &Value<'_>) -> Option<String> {
     let list = value.get_ref().as_array()?;
     let texts: Vec<&str> = list.iter().map(|text| text.get_ref().as_str()).collect::<Option<_>>()?;
     serde_json::to_string(&texts).ok()
-}
-
-/// Whether the line has nothing to hide: blank, the head of a table, or a setting that is not secret.
-fn is_harmless(line: &str) -> bool {
-    let line = line.trim();
-    let key = line.split_once('=').map(|(key, _)| key.trim());
-    match key {
-        None => line.is_empty() || (line.starts_with('[') && line.ends_with(']')),
-        Some("path") => true,
-        Some(key) if hba::KEYS.contains(&key) => true,
-        Some(key) => Setting::ALL.into_iter().any(|s| {
-            s.name() == key
-                && !matches!(
-                    s,
-                    Setting::SecretKey | Setting::AdminPassword | Setting::SecretKeyCommand | Setting::Store
-                )
-        }),
-    }
 }

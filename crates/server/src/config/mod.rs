@@ -14,6 +14,7 @@ mod hba;
 mod jwt;
 mod ldap;
 mod setting;
+mod shown;
 mod source;
 mod value;
 
@@ -32,7 +33,7 @@ pub use value::{LogFormat, StoreLocation, Tls};
 
 use crate::auth::{DirectoryConfig, Hba, IssuerConfig, Method};
 use crate::keycommand::KeyCommand;
-use crate::private_file::{self, Unread};
+use crate::private_file;
 use crate::tls::{Mode as TlsMode, TlsConfig};
 use file::{File, Read};
 use source::Raw;
@@ -132,15 +133,9 @@ impl AdminPassword {
             AdminPassword::Text(text) => (format!("variable {}", Setting::AdminPassword.variable()), text.clone()),
             AdminPassword::File(path) => {
                 let from = format!("file \"{}\"", path.display());
-                match private_file::read(path, PASSWORD_KILOBYTES_MAX) {
-                    // An editor ends a file with a line end, which is no part of the password.
-                    Ok(text) => {
-                        let line = text.strip_suffix('\n').unwrap_or(&text);
-                        let line = line.strip_suffix('\r').unwrap_or(line);
-                        (from, Sensitive::new(line.to_owned()))
-                    }
-                    Err(Unread::Io(error)) => return Err(wrong(from, format!("it cannot be read: {error}"))),
-                    Err(Unread::Refused(why)) => return Err(wrong(from, why)),
+                match private_file::read_line(path, PASSWORD_KILOBYTES_MAX) {
+                    Ok(password) => (from, password),
+                    Err(unread) => return Err(wrong(from, unread.to_string())),
                 }
             }
         };

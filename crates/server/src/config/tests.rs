@@ -188,6 +188,10 @@ fn errors_of_the_file_show_no_secret() {
     refused("# dsn = \"CANARY-7Q\"\nlisten = 5", &["takes an address"]);
     refused("x = \"\"\"\nCANARY-7Q\n\"\"\"\nlisten = 5", &["no setting \"x\""]);
     refused("dsn = \"CANARY-7Q", &["is not TOML"]);
+    refused("dsn = \"\"\"\nhost=db\nuser=app password=CANARY-7Q\"\"\"\nlisten = 5", &["no setting \"dsn\""]);
+    let url = "[catalog_service]\ndsn = \"\"\"\\\npostgres://u:CANARY-7Q@h/db?sslmode=require\"\"\"\n[x]\n";
+    refused(url, &["no setting \"x\""]);
+    refused("secret_key_command = [\n\"CANARY-7Q==\",\n]\nlisten = 5", &["takes an address"]);
     refused("CANARY-7Q", &["is not TOML"]);
     refused("listen = \"CANARY", &["is not TOML"]);
     refused("dsn='CANARY-7Q\u{e9}'\nlisten = 5", &["no setting \"dsn\""]);
@@ -435,12 +439,12 @@ fn a_rule_that_is_not_understood_is_refused_with_its_place() {
     refused(&rule(&format!("{all}user = 5")), &["\"user\" takes"]);
     refused(&rule(&format!("{all}database = \"\"")), &["\"database\" takes"]);
     refused(&rule(&format!("{all}map = {{ }}")), &["\"map\" takes"]);
-    refused(&rule(&format!("{all}usr = \"x\"")), &["no setting \"usr\"", "Did you mean \"user\"?"]);
+    refused(&rule(&format!("{all}usr = \"x\"")), &["no setting \"hba.usr\"", "Did you mean \"user\"?"]);
     let mapped = "address = \"all\"\nmethod = \"trust\"\nmap = { a = \"b\" }";
     refused(&rule(mapped), &["\"map\" takes effect with method = \"cert\" only"]);
     refused("hba = \"trust\"", &["\"hba\" takes 1 to 1000 tables"]);
     refused("hba = []", &["\"hba\" takes 1 to 1000 tables"]);
-    refused("hba = [1]", &["\"hba\" takes 1 to 1000 tables"]);
+    refused("hba = [1]", &["\"hba\" takes a table"]);
 }
 
 #[test]

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use crate::server::{Phase, Shared};
+use crate::server::{Phase, Shared, listen_on};
 use listener::Bounded;
 use token::Token;
 
@@ -78,13 +78,7 @@ impl Http {
             return Err(HttpError::NoToken { listen });
         }
         let token = config.token_file.as_deref().map(Token::read).transpose()?;
-        let bind = || {
-            let listener = std::net::TcpListener::bind(listen)?;
-            listener.set_nonblocking(true)?;
-            let address = listener.local_addr()?;
-            Ok((listener, address))
-        };
-        let (listener, address) = bind().map_err(|error| HttpError::Listen { listen, error })?;
+        let (listener, address) = listen_on(listen).map_err(|error| HttpError::Listen { listen, error })?;
         Ok(Http { listener, address, token })
     }
 

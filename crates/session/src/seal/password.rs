@@ -5,7 +5,7 @@ use std::sync::Arc;
 use dataglot_model::command::{AlterRole, AlterRoleAction, Carrier, CreateRole, OnExisting};
 use dataglot_model::{Actor, Command, Name, OrgName, Sealed, Sensitive, Span, SqlState};
 use dataglot_planner::Image;
-use dataglot_vault::{VaultError, argon2, scram};
+use dataglot_vault::{VaultError, argon2, md5, scram};
 use zeroize::Zeroizing;
 
 use crate::compiler::SeenPassword;
@@ -78,11 +78,11 @@ pub(super) async fn verifier(
     if text.open().is_empty() {
         return Ok((Sealed::EmptyPassword, None));
     }
-    if scram::looks_like_md5(text.open()) && !takes_md5(engine, &present) {
+    if md5::is_verifier(text.open()) && !takes_md5(engine, &present) {
         return Err(SessionError::new(SqlState::InvalidParameterValue, "MD5 passwords are not supported")
             .with_hint("Give the password itself, or a SCRAM-SHA-256 verifier."));
     }
-    if scram::is_verifier(text.open()) || argon2::is_verifier(text.open()) || scram::looks_like_md5(text.open()) {
+    if scram::is_verifier(text.open()) || argon2::is_verifier(text.open()) || md5::is_verifier(text.open()) {
         let verifier: Arc<str> = text.open().into();
         return Ok(match present {
             Present::Verifier(seen, opened) if *opened == *verifier => (Sealed::Unchanged { seen: None }, Some(seen)),
@@ -212,7 +212,7 @@ fn takes_md5(engine: &Engine, present: &Present) -> bool {
     engine.config().accept_md5
         && match present {
             Present::None | Present::Unused => true,
-            Present::Verifier(_, opened) => scram::looks_like_md5(opened),
+            Present::Verifier(_, opened) => md5::is_verifier(opened),
         }
 }
 
