@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use dataglot_pgtest::{Cluster, ClusterOptions};
 use dataglot_server::{HttpConfig, HttpError, ServeError, Server, ServerConfig};
 use dataglot_store::fault::{Fault, FaultStore, SharedStore};
-use dataglot_store::{Dsn, MetaStore, PostgresOptions, open_memory, open_postgres};
+use dataglot_store::{Dsn, MetaStore, PostgresOptions, RedbOptions, open_memory, open_postgres, open_redb};
 use support::client::{cancel_request, query, startup};
 use support::http::{Answer, get, send, send_all, until, value};
 use support::{Client, Served};
@@ -200,12 +200,12 @@ fn a_diverged_history_is_no_place_for_clients() {
     let store = SharedStore::new(open_memory().unwrap());
     let served = Served::on(Arc::clone(&store) as Arc<dyn MetaStore>, on_loopback());
     let mut client = Client::login(served.address, "admin");
-    assert!(client.query("CREATE ROLE r").starts_with("C:CREATE ROLE "));
     until_ready_is(http(&served), 200);
-    // As old as a new store: a backup of the time before the role.
-    let older = open_memory().unwrap();
-    drop(Served::on(Arc::clone(&older), ServerConfig::default()));
-    store.replace(older);
+    let directory = tempfile::tempdir().unwrap();
+    let older = directory.path().join("before-the-role");
+    store.backup(&older).unwrap();
+    assert!(client.query("CREATE ROLE r").starts_with("C:CREATE ROLE "));
+    store.replace(open_redb(&older, RedbOptions::default()).unwrap());
     store.look();
     let answer = until_ready_is(http(&served), 503);
     assert!(answer.body.contains("not the one that was seen before"), "{answer:?}");

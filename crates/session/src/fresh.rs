@@ -109,7 +109,7 @@ impl Session {
     /// Brings the image up to the store, and notes in the transaction whether that was possible.
     async fn ask_store(&mut self, look: Look, mode: ReadFreshness) -> Result<(), SessionError> {
         let needs_store = look == Look::Write || (look == Look::Read && mode == ReadFreshness::Strict);
-        let is_lost = match self.engine.hub().freshness() {
+        let is_lost = match self.engine.hub().freshness_of(&self.org) {
             Freshness::Current => false,
             Freshness::Stale { .. } | Freshness::Expired { .. } => true,
         };
@@ -199,7 +199,7 @@ impl Session {
     /// # Errors
     /// 57P03
     pub(crate) fn check_lease(&self) -> Result<(), SessionError> {
-        match self.engine.hub().freshness() {
+        match self.engine.hub().freshness_of(&self.org) {
             Freshness::Expired { age } => Err(access::closed(age)),
             Freshness::Current | Freshness::Stale { .. } => Ok(()),
         }
@@ -215,12 +215,12 @@ impl Session {
         let transaction = self.transaction.as_ref();
         let version = transaction.and_then(Transaction::base).map_or(self.seen, |base| base.seq);
         let state = format!("this is the state of version {version}");
-        if let Some(error) = hub.diverged() {
+        if let Some(error) = hub.diverged(&self.org) {
             let mut notice = Notice::warning(format!("{error}: {state}"));
             (notice.detail, notice.hint) = (error.detail(), error.hint());
             return Some(notice);
         }
-        match hub.freshness() {
+        match hub.freshness_of(&self.org) {
             Freshness::Stale { age } | Freshness::Expired { age } if age.as_secs() > 0 => {
                 let age = age.as_secs();
                 Some(Notice::warning(format!("the meta store has not been reached for {age} s: {state}")))

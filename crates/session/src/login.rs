@@ -89,7 +89,7 @@ pub(crate) async fn find_org(
 /// The image of an org on which a login is decided.
 async fn image(engine: &Engine, org: &OrgName) -> Result<Option<Arc<OrgState>>, SessionError> {
     let hub = engine.hub();
-    match hub.freshness() {
+    match hub.freshness_of(org) {
         Freshness::Expired { age } => return Err(access::closed(age)),
         Freshness::Stale { .. } => {}
         Freshness::Current => match hub.refresh(org).await {

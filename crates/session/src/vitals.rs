@@ -16,7 +16,7 @@ pub struct Vitals {
     pub rows: usize,
     /// How long ago the images were last known to be as new as a shared store; zero where it is not shared.
     pub contact_age: Duration,
-    /// Whether the store's history is not the one that was seen before.
+    /// Whether the store's history of some org is not the one that was seen before.
     pub diverged: bool,
 }
 
@@ -27,7 +27,7 @@ pub enum Unready {
     Store,
     /// An image cannot be loaded.
     Image,
-    /// The store's history is not the one that was seen before.
+    /// The store's history is not the one that was seen before, of all orgs that are loaded.
     Diverged,
     /// A shared store could not be asked for so long that nobody is let in.
     Expired,
@@ -42,7 +42,7 @@ impl Engine {
             images: images.len(),
             rows: images.iter().map(|state| state.0.rows()).sum(),
             contact_age: hub.contact_age(),
-            diverged: hub.diverged().is_some(),
+            diverged: !hub.all_diverged().is_empty(),
         }
     }
 
@@ -53,7 +53,9 @@ impl Engine {
     /// [`Unready`] says why not; the log says more.
     pub fn check_ready(&self) -> Result<(), Unready> {
         let hub = self.hub();
-        if hub.diverged().is_some() {
+        let diverged = hub.all_diverged().len();
+        // As long as there is an org that is served in full, its clients come.
+        if diverged > 0 && diverged >= hub.images().len() {
             return Err(Unready::Diverged);
         }
         let failed = |why| {

@@ -35,6 +35,17 @@ pub(crate) struct Committer<C: Compiler> {
     group_bytes_max: usize,
     /// The group whose outcome is not known yet.
     unsettled: Option<Build<C::State>>,
+    /// The orgs that the store took no writes to in this group.
+    refused: BTreeMap<OrgName, StoreError>,
+}
+
+/// However the committer ends: nobody waits for one that is gone.
+struct Closing<C: Compiler>(Arc<Queue<C>>);
+
+impl<C: Compiler> Drop for Closing<C> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
 }
 
 /// A job that was planned, and what it is answered once the group is durable.
@@ -79,25 +90,28 @@ impl<C: Compiler> Committer<C> {
         limits: &HubLimits,
     ) -> Self {
         let HubLimits { group_requests_max, group_bytes_max, .. } = *limits;
-        Committer { compiler, queue, follower, group_requests_max, group_bytes_max, unsettled: None }
+        let refused = BTreeMap::new();
+        Committer { compiler, queue, follower, group_requests_max, group_bytes_max, unsettled: None, refused }
     }
 
     /// Until the queue is stopped and empty.
     pub(crate) fn run(mut self) {
+        let _closing = Closing(Arc::clone(&self.queue));
         while let Some(Work { jobs, news }) = self.queue.drain(self.group_requests_max, self.group_bytes_max) {
             let settled = self.settle();
             self.follower.take(news);
             let jobs: Vec<_> = jobs.into_iter().filter(|job| job.claim.take()).collect();
-            match settled.map_or_else(Some, |()| self.follower.contact.diverged()) {
-                Some(error) => fail(jobs, &error),
-                None if jobs.is_empty() => {}
-                None => self.group(jobs),
+            match settled {
+                Err(error) => fail(jobs, &error),
+                Ok(()) if jobs.is_empty() => {}
+                Ok(()) => self.group(jobs),
             }
         }
     }
 
     /// Plans and commits `jobs`, as often as it takes, and answers each of them.
     fn group(&mut self, jobs: Vec<Job<C>>) {
+        self.refused.clear();
         self.group_in_turn(jobs);
         self.follower.store.pass_turn();
     }
@@ -128,6 +142,11 @@ impl<C: Compiler> Committer<C> {
                     if let Err(error) = renamed {
                         return fail(jobs, &error);
                     }
+                }
+                // That is the matter of whoever uses the org: what the others sent is planned without it.
+                Fate::Failed(StoreError::Diverged { org, seen }) if !self.refused.contains_key(&org) => {
+                    self.refused.insert(org.clone(), StoreError::Diverged { org, seen });
+                    jobs = planned.into_iter().map(|p| p.job).collect();
                 }
                 // What does not fit may be one transaction out of many: the others have their try.
                 Fate::Failed(StoreError::DiskFull) if planned.len() > 1 => {
@@ -299,6 +318,9 @@ impl<C: Compiler> Committer<C> {
         if let Some(state) = build.state(org) {
             return Ok(state.cloned());
         }
+        if let Some(error) = self.refused.get(org).cloned().or_else(|| self.follower.contact.diverged(org)) {
+            return Err(error);
+        }
         let state = self.follower.images.get_or_load(org)?;
         consulted.borrow_mut().entry(org.clone()).or_insert_with(|| state.as_ref().map(|s| s.head()));
         Ok(state.map(|state| C::State::clone(&state)))
@@ -352,7 +374,8 @@ impl<C: Compiler> Committer<C> {
         match self.is_durable(&build) {
             // Others may have gone on from there, and the images with them.
             Ok(true) if self.follower.contact.is_shared() => {
-                build.orgs().try_for_each(|org| self.follower.catch_up(org))?;
+                // One that cannot catch up is behind; the commit would notice.
+                build.orgs().for_each(|org| drop(self.follower.catch_up(org)));
             }
             Ok(true) => self.publish(build, Vec::new()),
             Ok(false) => {}
@@ -371,7 +394,7 @@ impl<C: Compiler> Committer<C> {
             && let (Some(org), None) = (orgs.next(), orgs.next())
             && self.follower.store.take_turn(org).is_ok()
         {
-            return self.follower.catch_up(org);
+            return self.take_over(org);
         }
         if attempt > 0 && !build.is_empty() {
             // Two writers that collide again and again must get out of step; ids are random enough. The wait
@@ -380,7 +403,16 @@ impl<C: Compiler> Committer<C> {
             let millis = u64::try_from(salt).unwrap_or(0) + (1 << attempt.min(6));
             std::thread::sleep(Duration::from_millis(millis));
         }
-        build.orgs().try_for_each(|org| self.follower.catch_up(org))
+        build.orgs().try_for_each(|org| self.take_over(org))
+    }
+
+    /// Brings an image up to the store. If its history is another one, who uses the org is told when his job
+    /// is planned again, and nobody else.
+    fn take_over(&mut self, org: &OrgName) -> Result<(), StoreError> {
+        match self.follower.catch_up(org) {
+            Ok(()) | Err(StoreError::Diverged { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// The group is durable: swap the images, then answer, then announce.

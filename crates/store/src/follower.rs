@@ -1,7 +1,7 @@
 //! What the committer does between groups: it brings images up to what other writers have made of the
 //! store. All images of loaded orgs change on its thread only, so they never go backwards.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -10,7 +10,7 @@ use std::time::Instant;
 use dataglot_model::{HeadRecord, OrgName, Seq};
 use tokio::sync::broadcast;
 
-use crate::catch_up::{CaughtUp, catch_up};
+use crate::catch_up::{CaughtUp, DeltaLimits, catch_up};
 use crate::freshness::Contact;
 use crate::images::Images;
 use crate::queue::{News, Queue};
@@ -23,18 +23,19 @@ pub(crate) struct Follower<S> {
     pub(crate) contact: Arc<Contact>,
     pub(crate) events: broadcast::Sender<Event>,
     pub(crate) metrics: Arc<Metrics>,
-    /// Orgs whose history diverged, and that the store has not been told of yet.
-    pub(crate) unmarked: BTreeMap<OrgName, Seq>,
+    pub(crate) limits: DeltaLimits,
+    /// Orgs whose history diverged, and that the store has been told of.
+    pub(crate) marked: BTreeSet<OrgName>,
 }
 
 impl<S: State> Follower<S> {
     /// Takes in what is known of other writers, and answers who asked.
     pub(crate) fn take(&mut self, news: News) {
         let News { seen, at, hints, asked } = news;
-        self.mark_diverged();
         let mut all_well = true;
         for (org, head) in seen {
-            if self.images.get(&org).is_some_and(|s| Some(s.head()) != head) {
+            let is_other = |state: Arc<S>| Some(state.head()) != head || self.contact.is_behind(&org);
+            if self.images.get(&org).is_some_and(is_other) {
                 all_well &= self.catch_up(&org).is_ok();
             }
         }
@@ -43,16 +44,18 @@ impl<S: State> Follower<S> {
                 all_well &= self.catch_up(&org).is_ok();
             }
         }
+        if let Some(at) = at {
+            self.contact.confirm(at);
+            if all_well {
+                self.metrics.behind(0);
+            }
+        }
         for (org, askers) in asked {
             let outcome = self.confirm(&org, self.images.get(&org).map(|s| s.head()));
             for asker in askers {
                 // He may be gone.
                 let _ = asker.send(outcome.clone().map(drop));
             }
-        }
-        if let (Some(at), true) = (at, all_well) {
-            self.contact.confirm(at);
-            self.metrics.behind(0);
         }
     }
 
@@ -73,29 +76,39 @@ impl<S: State> Follower<S> {
     /// # Errors
     /// The store cannot be read, or its history is another one.
     pub(crate) fn catch_up(&mut self, org: &OrgName) -> Result<(), StoreError> {
+        let outcome = self.bring_up(org);
+        if outcome.is_err() {
+            self.contact.fall_behind(org);
+        } else if self.contact.catch_up(org).is_some() {
+            tracing::info!(org = org.as_str(), "the history in the meta store is again the one that was seen before");
+            self.marked.remove(org);
+        }
+        outcome
+    }
+
+    fn bring_up(&mut self, org: &OrgName) -> Result<(), StoreError> {
         let started = Instant::now();
         let Some(state) = self.images.get(org) else { return Ok(()) };
         let have = state.head();
-        let caught_up = || catch_up(self.store.as_ref(), org, state.as_ref());
+        let default = self.images.default_head(org);
+        let caught_up = || catch_up(self.store.as_ref(), org, state.as_ref(), default.as_ref(), self.limits);
         let now = match catch_unwind(AssertUnwindSafe(caught_up)).unwrap_or(Err(StoreError::Internal))? {
             CaughtUp::Same => return Ok(()),
             CaughtUp::Newer(state) => {
                 let head = state.head();
                 self.images.publish(vec![(org.clone(), Some(Arc::new(state)))]);
-                Some(head)
+                head
             }
-            CaughtUp::Reload => self.images.reload(org)?.map(|s| s.head()),
+            CaughtUp::Reload => self.images.reload(org, &have)?.head(),
             CaughtUp::Gone => {
                 self.images.publish(vec![(org.clone(), None)]);
-                None
+                return Ok(());
             }
             CaughtUp::Diverged => return Err(self.diverge(org, have.seq)),
         };
-        if let Some(now) = now {
-            let missed = if have.org_id == now.org_id { have.seq.0 + 1 } else { 1 };
-            self.metrics.applied((now.seq.0 + 1).saturating_sub(missed), started.elapsed());
-            self.announce((missed..=now.seq.0).map(|seq| (org.clone(), Seq(seq))));
-        }
+        let missed = if have.org_id == now.org_id { have.seq.0 + 1 } else { 1 };
+        self.metrics.applied((now.seq.0 + 1).saturating_sub(missed), started.elapsed());
+        self.announce((missed..=now.seq.0).map(|seq| (org.clone(), Seq(seq))));
         Ok(())
     }
 
@@ -107,10 +120,14 @@ impl<S: State> Follower<S> {
         }
     }
 
-    /// The org's history is not the one that we know: nothing more is written, here or elsewhere.
+    /// The org's history is not the one that we know: nothing more is written to it, here or elsewhere.
     fn diverge(&mut self, org: &OrgName, seen: Seq) -> StoreError {
+        // Another store has another history.
+        if let Err(error @ StoreError::Postgres(_)) = self.store.health() {
+            return error;
+        }
         let error = StoreError::Diverged { org: org.clone(), seen };
-        if self.contact.diverged().is_none() {
+        if self.contact.diverged(org).is_none() {
             tracing::error!(
                 org = org.as_str(),
                 %seen,
@@ -118,22 +135,17 @@ impl<S: State> Follower<S> {
                  that was behind when it took over; no more writes"
             );
         }
-        self.contact.diverge(error.clone());
-        self.unmarked.insert(org.clone(), seen);
-        self.mark_diverged();
-        error
-    }
-
-    /// Tells the store, and so all other writers, of what has diverged. Tried again until it works.
-    fn mark_diverged(&mut self) {
-        let store = &self.store;
-        self.unmarked.retain(|org, seen| {
-            let marked = store.halt(org, *seen);
-            if let Err(error) = &marked {
-                tracing::error!(org = org.as_str(), %error, "the meta store could not be marked as diverged");
+        self.contact.diverge(org, error.clone());
+        // Once: it is taken away by an operator. Tried again with the next look until it works.
+        if !self.marked.contains(org) {
+            match self.store.halt(org, seen) {
+                Ok(()) => drop(self.marked.insert(org.clone())),
+                Err(error) => {
+                    tracing::warn!(org = org.as_str(), %error, "the meta store could not be marked as diverged");
+                }
             }
-            marked.is_err()
-        });
+        }
+        error
     }
 }
 

@@ -1,12 +1,16 @@
 //! How old what we know of a shared store may be.
 //!
-//! An image is confirmed when the store was asked for its heads and every image has caught up with the
-//! answer. What counts is when the question was sent, on the monotonic clock: a process that was stopped
-//! for a while finds on its return that its lease is over.
+//! Images are confirmed when the store was asked for its heads and they have caught up with the answer; one
+//! that cannot catch up is behind, and the others are confirmed without it. What counts is when the question
+//! was sent, on the monotonic clock: a process that was stopped for a while finds on its return that its
+//! lease is over.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use dataglot_model::OrgName;
 
 use crate::StoreError;
 
@@ -34,21 +38,29 @@ pub enum Freshness {
 pub(crate) struct Contact {
     shared: bool,
     lease: Duration,
-    confirmed: Mutex<Instant>,
+    confirmed: Mutex<Confirmed>,
     lost: AtomicBool,
-    diverged: Mutex<Option<StoreError>>,
+}
+
+struct Confirmed {
+    /// When all images were, but for those that are behind.
+    at: Instant,
+    behind: BTreeMap<OrgName, Behind>,
+}
+
+/// An image that could not be brought up to the store.
+struct Behind {
+    /// When it was confirmed last.
+    at: Instant,
+    /// The store's history is another one than the image's.
+    diverged: Option<StoreError>,
 }
 
 impl Contact {
     /// The store has just been read.
     pub(crate) fn new(shared: bool, lease: Duration) -> Self {
-        Contact {
-            shared,
-            lease,
-            confirmed: Mutex::new(Instant::now()),
-            lost: AtomicBool::new(false),
-            diverged: Mutex::new(None),
-        }
+        let confirmed = Confirmed { at: Instant::now(), behind: BTreeMap::new() };
+        Contact { shared, lease, confirmed: Mutex::new(confirmed), lost: AtomicBool::new(false) }
     }
 
     /// Whether other processes may write to the store.
@@ -56,10 +68,10 @@ impl Contact {
         self.shared
     }
 
-    /// Every image is at least what the store had at `at`.
+    /// Every image is at least what the store had at `at`, but for those that are behind.
     pub(crate) fn confirm(&self, at: Instant) {
-        let mut confirmed = self.confirmed.lock().unwrap_or_else(PoisonError::into_inner);
-        *confirmed = at.max(*confirmed);
+        let mut confirmed = self.confirmed();
+        confirmed.at = at.max(confirmed.at);
         drop(confirmed);
         self.lost.store(false, Ordering::Release);
     }
@@ -69,13 +81,43 @@ impl Contact {
         self.lost.store(true, Ordering::Release);
     }
 
+    /// The org's image could not be brought up to the store.
+    pub(crate) fn fall_behind(&self, org: &OrgName) {
+        self.confirmed().fall_behind(org);
+    }
+
+    /// The store's history of the org is another one than before: nothing is written to it.
+    pub(crate) fn diverge(&self, org: &OrgName, error: StoreError) {
+        self.confirmed().fall_behind(org).diverged.get_or_insert(error);
+    }
+
+    /// The org's image is as new as the store, or gone. Returns why it had diverged, if it had.
+    pub(crate) fn catch_up(&self, org: &OrgName) -> Option<StoreError> {
+        self.confirmed().behind.remove(org)?.diverged
+    }
+
+    /// Whether the org's image is behind.
+    pub(crate) fn is_behind(&self, org: &OrgName) -> bool {
+        self.confirmed().behind.contains_key(org)
+    }
+
     /// How old the images are.
     pub(crate) fn freshness(&self) -> Freshness {
+        self.freshness_at(self.age())
+    }
+
+    /// How old the org's image is.
+    pub(crate) fn freshness_of(&self, org: &OrgName) -> Freshness {
+        let confirmed = self.confirmed();
+        let at = confirmed.behind.get(org).map_or(confirmed.at, |behind| behind.at);
+        drop(confirmed);
+        self.freshness_at(at.elapsed())
+    }
+
+    fn freshness_at(&self, age: Duration) -> Freshness {
         if !self.shared {
-            return Freshness::Current;
-        }
-        let age = self.confirmed.lock().unwrap_or_else(PoisonError::into_inner).elapsed();
-        if age >= self.lease {
+            Freshness::Current
+        } else if age >= self.lease {
             Freshness::Expired { age }
         } else if self.lost.load(Ordering::Acquire) || age >= self.lease / LEASE_PARTS {
             Freshness::Stale { age }
@@ -84,23 +126,32 @@ impl Contact {
         }
     }
 
-    /// How long ago the images were confirmed.
+    /// How long ago the images were confirmed, but for those that are behind.
     pub(crate) fn age(&self) -> Duration {
-        if self.shared {
-            self.confirmed.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
-        } else {
-            Duration::ZERO
-        }
+        if self.shared { self.confirmed().at.elapsed() } else { Duration::ZERO }
     }
 
-    /// The store's history is another one than before: nothing is written from here on.
-    pub(crate) fn diverge(&self, error: StoreError) {
-        self.diverged.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    /// Why nothing is written to the org any more, if it is so.
+    pub(crate) fn diverged(&self, org: &OrgName) -> Option<StoreError> {
+        self.confirmed().behind.get(org)?.diverged.clone()
     }
 
-    /// Why nothing is written any more, if it is so.
-    pub(crate) fn diverged(&self) -> Option<StoreError> {
-        self.diverged.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// The orgs that nothing is written to any more.
+    pub(crate) fn all_diverged(&self) -> Vec<OrgName> {
+        let confirmed = self.confirmed();
+        let diverged = confirmed.behind.iter().filter(|(_, behind)| behind.diverged.is_some());
+        diverged.map(|(org, _)| org.clone()).collect()
+    }
+
+    fn confirmed(&self) -> MutexGuard<'_, Confirmed> {
+        self.confirmed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Confirmed {
+    fn fall_behind(&mut self, org: &OrgName) -> &mut Behind {
+        let at = self.at;
+        self.behind.entry(org.clone()).or_insert_with(|| Behind { at, diverged: None })
     }
 }
 
@@ -131,14 +182,32 @@ mod tests {
         let late = early + Duration::from_millis(5);
         contact.confirm(late);
         contact.confirm(early);
-        assert_eq!(*contact.confirmed.lock().unwrap(), late);
+        assert_eq!(contact.confirmed().at, late);
     }
 
     #[test]
-    fn what_diverged_first_is_what_is_said() {
+    fn who_is_behind_is_so_alone() {
         let contact = Contact::new(true, Duration::from_secs(30));
-        contact.diverge(StoreError::Poisoned);
-        contact.diverge(StoreError::Internal);
-        assert_eq!(contact.diverged(), Some(StoreError::Poisoned));
+        let [one, two] = ["one", "two"].map(|org| OrgName::new(org).unwrap());
+        contact.diverge(&one, StoreError::Poisoned);
+        contact.diverge(&one, StoreError::Internal);
+        contact.fall_behind(&one);
+        assert_eq!(contact.diverged(&one), Some(StoreError::Poisoned), "the first is what is said");
+        assert_eq!((contact.diverged(&two), contact.all_diverged()), (None, vec![one.clone()]));
+        assert!(contact.is_behind(&one) && !contact.is_behind(&two));
+        assert_eq!(contact.catch_up(&one), Some(StoreError::Poisoned));
+        assert!(!contact.is_behind(&one) && contact.all_diverged().is_empty());
+
+        let contact = Contact::new(true, Duration::from_millis(50));
+        contact.fall_behind(&one);
+        while !matches!(contact.freshness_of(&one), Freshness::Expired { .. }) {
+            contact.confirm(Instant::now());
+            std::thread::yield_now();
+        }
+        contact.confirm(Instant::now() + Duration::from_secs(60));
+        assert_eq!((contact.freshness(), contact.freshness_of(&two)), (Freshness::Current, Freshness::Current));
+        assert!(matches!(contact.freshness_of(&one), Freshness::Expired { .. }));
+        contact.catch_up(&one);
+        assert_eq!(contact.freshness_of(&one), Freshness::Current);
     }
 }

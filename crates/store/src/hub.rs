@@ -1,6 +1,6 @@
 //! The images of all orgs, and the way in for transactions.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -10,6 +10,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
 
+use crate::catch_up::DeltaLimits;
 use crate::committer::Committer;
 use crate::follower::{Follower, Watch};
 use crate::freshness::Contact;
@@ -46,6 +47,10 @@ pub struct HubLimits {
     pub group_bytes_max: usize,
     /// Events that a receiver may lag behind.
     pub feed_events_max: usize,
+    /// Transactions of other writers that an image is brought forward by; after more it is loaded anew.
+    pub delta_transactions_max: u64,
+    /// Bytes of history that it is brought forward by.
+    pub delta_bytes_max: usize,
     /// How long images count that could not be compared with a shared store.
     pub lease: Duration,
 }
@@ -58,6 +63,8 @@ impl Default for HubLimits {
             group_requests_max: 256,
             group_bytes_max: 8 << 20,
             feed_events_max: 4096,
+            delta_transactions_max: 4096,
+            delta_bytes_max: 64 << 20,
             lease: Duration::from_secs(30),
         }
     }
@@ -148,7 +155,8 @@ impl<C: Compiler> Hub<C> {
             contact: Arc::clone(&contact),
             events: events.clone(),
             metrics: Arc::clone(&metrics),
-            unmarked: BTreeMap::new(),
+            limits: DeltaLimits { transactions_max: limits.delta_transactions_max, bytes_max: limits.delta_bytes_max },
+            marked: BTreeSet::new(),
         };
         let committer = Committer::new(Arc::clone(&compiler), Arc::clone(&queue), follower, &limits);
         let thread = std::thread::Builder::new()
@@ -235,19 +243,31 @@ impl<C: Compiler> Hub<C> {
         }
     }
 
-    /// How old the images are.
+    /// How old the images are, but for those that could not be brought up to the store.
     pub fn freshness(&self) -> Freshness {
         self.shared.contact.freshness()
     }
 
-    /// How long ago the images were last known to be as new as the store.
+    /// How old the org's image is.
+    pub fn freshness_of(&self, org: &OrgName) -> Freshness {
+        self.shared.contact.freshness_of(org)
+    }
+
+    /// How long ago the images were last known to be as new as the store, but for those that could not be
+    /// brought up to it.
     pub fn contact_age(&self) -> Duration {
         self.shared.contact.age()
     }
 
-    /// Why nothing is written any more, if the store's history is not the one that was seen before.
-    pub fn diverged(&self) -> Option<StoreError> {
-        self.shared.contact.diverged()
+    /// Why nothing is written to the org any more, if its history in the store is not the one that was seen
+    /// before.
+    pub fn diverged(&self, org: &OrgName) -> Option<StoreError> {
+        self.shared.contact.diverged(org)
+    }
+
+    /// The orgs of which that is so.
+    pub fn all_diverged(&self) -> Vec<OrgName> {
+        self.shared.contact.all_diverged()
     }
 
     /// What is counted and timed.

@@ -1,39 +1,55 @@
 //! The published images: what every reader sees.
 //!
-//! An image is loaded once. The committer never writes for an org whose image is not here, so one
-//! that is loaded meanwhile cannot be older than what it replaces.
+//! An image is loaded once, and published unless the committer was faster: what it has published is newer
+//! than what somebody began to load before. It never writes for an org whose image is not here.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockWriteGuard};
 use std::time::Instant;
 
-use dataglot_model::OrgName;
+use dataglot_model::{HeadRecord, OrgName};
 
 use crate::record::{Damage, load_state};
 use crate::{MetaStore, Metrics, State, StoreError};
 
 pub(crate) struct Images<S> {
     store: Arc<dyn MetaStore>,
-    published: RwLock<BTreeMap<OrgName, Published<S>>>,
-    /// One lock for each org that is being loaded.
-    loading: Mutex<BTreeMap<OrgName, Arc<Mutex<()>>>>,
+    shared: bool,
+    published: RwLock<Published<S>>,
+    /// The orgs that are being loaded.
+    loading: Mutex<BTreeMap<OrgName, Arc<Loading>>>,
     metrics: Arc<Metrics>,
 }
 
-struct Published<S> {
+type Published<S> = BTreeMap<OrgName, Entry<S>>;
+
+struct Entry<S> {
     state: Arc<S>,
     damage: Arc<[Damage]>,
+    /// A head of the org `default` when this one was there, in a shared store: see [`Images::default_head`].
+    default: Option<HeadRecord>,
+}
+
+/// An org that is being loaded.
+#[derive(Default)]
+struct Loading {
+    /// One at a time.
+    turn: Mutex<()>,
+    /// The org was dropped since.
+    overtaken: AtomicBool,
 }
 
 impl<S: State> Images<S> {
     pub(crate) fn new(store: Arc<dyn MetaStore>, metrics: Arc<Metrics>) -> Self {
-        Images { store, published: RwLock::default(), loading: Mutex::default(), metrics }
+        let shared = store.facts().shared;
+        Images { store, shared, published: RwLock::default(), loading: Mutex::default(), metrics }
     }
 
     /// The image, if it is loaded.
     pub(crate) fn get(&self, org: &OrgName) -> Option<Arc<S>> {
         let published = self.published.read().unwrap_or_else(PoisonError::into_inner);
-        published.get(org).map(|p| Arc::clone(&p.state))
+        published.get(org).map(|entry| Arc::clone(&entry.state))
     }
 
     /// The image, loaded if need be. `None`: there is no such org.
@@ -41,57 +57,101 @@ impl<S: State> Images<S> {
         if let Some(state) = self.get(org) {
             return Ok(Some(state));
         }
-        let turn =
+        let loading =
             Arc::clone(self.loading.lock().unwrap_or_else(PoisonError::into_inner).entry(org.clone()).or_default());
-        let loaded = {
-            let _mine = turn.lock().unwrap_or_else(PoisonError::into_inner);
-            match self.get(org) {
-                Some(state) => Ok(Some(state)),
-                None => self.reload(org),
-            }
-        };
-        // The lock goes with the last who holds it: while somebody waits for it, nobody may get another
-        // one and load beside him.
-        let mut loading = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
-        if Arc::strong_count(&turn) <= 2 {
-            loading.remove(org);
+        let loaded = self.load_in_turn(org, &loading);
+        // It goes with the last who holds it: while somebody waits for his turn, nobody may get another one
+        // and load beside him.
+        let mut all = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
+        if Arc::strong_count(&loading) <= 2 {
+            all.remove(org);
         }
-        drop(loading);
+        drop(all);
         loaded
     }
 
-    /// Replaces the image by what the store holds now.
-    pub(crate) fn reload(&self, org: &OrgName) -> Result<Option<Arc<S>>, StoreError> {
+    fn load_in_turn(&self, org: &OrgName, loading: &Loading) -> Result<Option<Arc<S>>, StoreError> {
+        let _mine = loading.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            loading.overtaken.store(false, Ordering::Release);
+            if let Some(state) = self.get(org) {
+                return Ok(Some(state));
+            }
+            let loaded = self.load(org)?;
+            let mut published = self.write();
+            if let Some(newer) = published.get(org) {
+                return Ok(Some(Arc::clone(&newer.state)));
+            }
+            if loading.overtaken.load(Ordering::Acquire) {
+                continue;
+            }
+            let Some(entry) = loaded else { return Ok(None) };
+            let state = Arc::clone(&entry.state);
+            published.insert(org.clone(), entry);
+            return Ok(Some(state));
+        }
+    }
+
+    fn load(&self, org: &OrgName) -> Result<Option<Entry<S>>, StoreError> {
         let started = Instant::now();
-        let Some((state, damage)) = load_state::<S>(self.store.as_ref(), org)? else {
-            self.publish(vec![(org.clone(), None)]);
-            return Ok(None);
-        };
+        let Some((state, damage)) = load_state::<S>(self.store.as_ref(), org)? else { return Ok(None) };
         self.metrics.image_loaded(started.elapsed());
-        let state = Arc::new(state);
-        let entry = Published { state: Arc::clone(&state), damage: damage.into() };
-        self.published.write().unwrap_or_else(PoisonError::into_inner).insert(org.clone(), entry);
-        Ok(Some(state))
+        let default = if self.shared && !org.is_default() { self.store.head(&OrgName::default_org())? } else { None };
+        Ok(Some(Entry { state: Arc::new(state), damage: damage.into(), default }))
+    }
+
+    /// Replaces the image of before `have` by what the store holds now; for the committer's thread.
+    ///
+    /// # Errors
+    /// It cannot be loaded; [`StoreError::Contended`]: the store has nothing newer (any more).
+    pub(crate) fn reload(&self, org: &OrgName, have: &HeadRecord) -> Result<Arc<S>, StoreError> {
+        let entry = self.load(org)?.ok_or(StoreError::Contended)?;
+        let (state, now) = (Arc::clone(&entry.state), entry.state.head());
+        if (now.org_id, now.seq) < (have.org_id, have.seq) {
+            return Err(StoreError::Contended);
+        }
+        let before = self.write().insert(org.clone(), entry);
+        drop(before);
+        Ok(state)
     }
 
     /// Swaps images, all at once. `None`: the org is gone.
     pub(crate) fn publish(&self, images: Vec<(OrgName, Option<Arc<S>>)>) {
         // Images that go are dropped after the lock: that can take a while.
         let mut gone = Vec::with_capacity(images.len());
-        let mut published = self.published.write().unwrap_or_else(PoisonError::into_inner);
+        // Who makes an org does so in a transaction of `default`.
+        let default = images.iter().find(|(org, _)| org.is_default());
+        let default = default.and_then(|(_, state)| Some(state.as_ref()?.head()));
+        let mut published = self.write();
         for (org, state) in images {
             match state {
-                None => gone.extend(published.remove(&org).map(|p| p.state)),
+                None => {
+                    gone.extend(published.remove(&org).map(|entry| entry.state));
+                    if let Some(loading) = self.loading.lock().unwrap_or_else(PoisonError::into_inner).get(&org) {
+                        loading.overtaken.store(true, Ordering::Release);
+                    }
+                }
                 Some(state) => match published.get_mut(&org) {
-                    Some(entry) => gone.push(std::mem::replace(&mut entry.state, state)),
+                    Some(entry) => {
+                        if entry.state.head().org_id != state.head().org_id {
+                            entry.default = default;
+                        }
+                        gone.push(std::mem::replace(&mut entry.state, state));
+                    }
                     None => {
-                        published.insert(org, Published { state, damage: Arc::default() });
+                        published.insert(org, Entry { state, damage: Arc::default(), default });
                     }
                 },
             }
         }
         drop(published);
         drop(gone);
+    }
+
+    /// A head of the org `default` when `org`, another one, was there: in a history that goes on from it, the
+    /// org was made, and if it is not there any more, it was dropped.
+    pub(crate) fn default_head(&self, org: &OrgName) -> Option<HeadRecord> {
+        self.published.read().unwrap_or_else(PoisonError::into_inner).get(org)?.default
     }
 
     /// The orgs whose images are loaded.
@@ -102,6 +162,10 @@ impl<S: State> Images<S> {
     /// What was damaged when the org was loaded.
     pub(crate) fn damage(&self, org: &OrgName) -> Arc<[Damage]> {
         let published = self.published.read().unwrap_or_else(PoisonError::into_inner);
-        published.get(org).map(|p| Arc::clone(&p.damage)).unwrap_or_default()
+        published.get(org).map(|entry| Arc::clone(&entry.damage)).unwrap_or_default()
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Published<S>> {
+        self.published.write().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -101,8 +101,10 @@ impl MetaStore for MemoryStore {
         let mut prefix = Vec::new();
         key::org_prefix(org, &mut prefix);
         for (key, value) in content.scan(Table::Changes, &prefix, &key::of_change(from, 0)) {
-            if let Ok((seq, step)) = key::read_change(key) {
-                sink.change(seq, step, value);
+            if let Ok((seq, step)) = key::read_change(key)
+                && !sink.change(seq, step, value)
+            {
+                break;
             }
         }
         for (table, key) in sink.touched() {

@@ -95,8 +95,9 @@ pub trait ImageSink {
 pub trait DeltaSink {
     /// First: the head that all the rest belongs to. False: that is all that was wanted.
     fn begin(&mut self, head: HeadRecord) -> bool;
-    /// Then each row of [`Table::Changes`] from the asked sequence number on: number, step, value.
-    fn change(&mut self, seq: Seq, step: u32, value: &[u8]);
+    /// Then each row of [`Table::Changes`] from the asked sequence number on: number, step, value. False: no
+    /// more of them are wanted.
+    fn change(&mut self, seq: Seq, step: u32, value: &[u8]) -> bool;
     /// Asked once after them: the addresses of the rows that they touch.
     fn touched(&mut self) -> Vec<(Table, Vec<u8>)>;
     /// Last, each of those rows as it is now: table, key without the org, value; `None`: it is gone.
@@ -160,7 +161,7 @@ pub trait MetaStore: Send + Sync + 'static {
     /// `seen` was there and is not any more. Nothing happens in a store that is not shared.
     ///
     /// # Errors
-    /// [`StoreError`]: it cannot be marked now.
+    /// [`StoreError`]: it cannot be marked now; [`StoreError::NoSuchOrg`]: it is not even there.
     fn halt(&self, org: &OrgName, seen: Seq) -> Result<(), StoreError>;
 
     /// Waits until nobody else writes to the org, and keeps it so until the next commit, or until

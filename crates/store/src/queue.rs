@@ -179,6 +179,16 @@ impl<C: Compiler> Queue<C> {
         self.ready.notify_all();
     }
 
+    /// Takes no more, and drops what is there: whoever waits for it learns that nobody will answer.
+    pub(crate) fn close(&self) {
+        let mut waiting = self.lock();
+        waiting.stopped = true;
+        let (jobs, news) = (std::mem::take(&mut waiting.jobs), std::mem::take(&mut waiting.news));
+        drop(waiting);
+        drop((jobs, news));
+        self.ready.notify_all();
+    }
+
     fn lock(&self) -> MutexGuard<'_, Waiting<C>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }

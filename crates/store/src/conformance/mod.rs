@@ -13,6 +13,7 @@
     reason = "it is test code that lives in the library so that every backend can run it"
 )]
 
+pub mod history;
 pub mod hub;
 pub mod image;
 pub mod sample;
@@ -109,9 +110,23 @@ macro_rules! conformance_tests {
             h01_what_another_writer_does_is_seen
             a_version_from_elsewhere_is_waited_for
             m7_without_contact_writes_fail_at_once_and_reads_go_on
+            a_committer_that_panics_leaves_nobody_waiting
+            h01_an_image_never_goes_backwards
+            h01_however_much_others_write_it_is_seen
+            m7_an_org_that_cannot_catch_up_expires_alone
+        );
+        $crate::conformance_tests!(@cases $make, history:
             h06_a_history_that_goes_backwards_stops_all_writes
             h06_a_history_that_has_grown_as_long_again_is_noticed
             h06_a_history_that_has_grown_longer_is_noticed
+            h06_a_history_that_has_grown_much_longer_is_noticed
+            h06_a_history_that_has_grown_much_larger_is_noticed
+            h06_an_empty_store_is_no_drop
+            h06_a_history_that_is_back_is_gone_on_from
+            h06_an_org_that_a_lagging_replica_lacks_was_not_dropped
+            an_org_that_was_dropped_is_gone_for_who_has_only_that
+            h06_an_org_that_diverged_stops_no_other
+            h06_another_store_is_not_taken_for_this_one
         );
     };
     (@cases $make:expr, $module:ident: $($case:ident)*) => {

@@ -1,7 +1,7 @@
 //! Cases on several hubs over one store, as several processes have it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use dataglot_model::{Mutation, OrgName};
@@ -12,13 +12,13 @@ use super::image::{Image, Planner, Refusal, Request, submit};
 use super::sample::{org, role};
 use super::store::random_batch;
 use super::{Dice, Rig};
-use crate::fault::SharedStore;
-use crate::{Event, Freshness, Hub, HubLimits, MetaStore, RedbOptions, StoreError, SubmitError, open_redb};
+use crate::fault::{Moment, SharedStore};
+use crate::{Event, Freshness, Hub, HubLimits, MetaStore, StoreError, SubmitError};
 
 /// How long a case waits for what has to happen.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-fn shared(rig: &dyn Rig) -> (Arc<SharedStore>, Hub<Planner>) {
+pub(super) fn shared(rig: &dyn Rig) -> (Arc<SharedStore>, Hub<Planner>) {
     let store = SharedStore::new(rig.store());
     let hub = open(&store);
     for _ in 0..10 {
@@ -32,12 +32,16 @@ fn shared(rig: &dyn Rig) -> (Arc<SharedStore>, Hub<Planner>) {
 }
 
 fn open(store: &Arc<SharedStore>) -> Hub<Planner> {
+    open_with(store, HubLimits::default())
+}
+
+pub(super) fn open_with(store: &Arc<SharedStore>, limits: HubLimits) -> Hub<Planner> {
     let store: Arc<dyn MetaStore> = Arc::<SharedStore>::clone(store);
-    Hub::open(store, Planner, HubLimits::default()).unwrap()
+    Hub::open(store, Planner, limits).unwrap()
 }
 
 /// A second process on the same store, with the image of `default` loaded.
-fn second(store: &Arc<SharedStore>) -> (Arc<SharedStore>, Hub<Planner>) {
+pub(super) fn second(store: &Arc<SharedStore>) -> (Arc<SharedStore>, Hub<Planner>) {
     let store = store.handle();
     let hub = open(&store);
     hub.state(&default()).unwrap();
@@ -45,12 +49,12 @@ fn second(store: &Arc<SharedStore>) -> (Arc<SharedStore>, Hub<Planner>) {
 }
 
 /// Runs with timers.
-fn timed<T>(future: impl Future<Output = T>) -> T {
+pub(super) fn timed<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(future)
 }
 
 #[track_caller]
-fn until(what: &str, mut done: impl FnMut() -> bool) {
+pub(super) fn until(what: &str, mut done: impl FnMut() -> bool) {
     let deadline = Instant::now() + DEADLINE;
     while !done() {
         assert!(Instant::now() < deadline, "{what}");
@@ -59,9 +63,19 @@ fn until(what: &str, mut done: impl FnMut() -> bool) {
 }
 
 /// Why the request is refused; the rig's own faults come before that.
-fn refused(hub: &Hub<Planner>, id: u128, request: impl Fn() -> Request) -> SubmitError<Refusal> {
+pub(super) fn refused(hub: &Hub<Planner>, id: u128, request: impl Fn() -> Request) -> SubmitError<Refusal> {
+    refused_to(hub, &default(), id, request)
+}
+
+/// The same, of another org.
+pub(super) fn refused_to(
+    hub: &Hub<Planner>,
+    org: &OrgName,
+    id: u128,
+    request: impl Fn() -> Request,
+) -> SubmitError<Refusal> {
     for attempt in 0..10u128 {
-        match submit(hub, &default(), id + attempt * 1000, request()).wait() {
+        match submit(hub, org, id + attempt * 1000, request()).wait() {
             Err(SubmitError::Failed(StoreError::Io { .. })) => {}
             Err(error) => return error,
             Ok(_) => panic!("it was not refused"),
@@ -71,7 +85,7 @@ fn refused(hub: &Hub<Planner>, id: u128, request: impl Fn() -> Request) -> Submi
 }
 
 /// The image that everybody sees.
-fn image(hub: &Hub<Planner>, org: &OrgName) -> Option<Image> {
+pub(super) fn image(hub: &Hub<Planner>, org: &OrgName) -> Option<Image> {
     hub.state(org).unwrap().map(|state| state.as_ref().clone())
 }
 
@@ -95,7 +109,7 @@ pub fn c105_a_refusal_comes_however_much_others_write(rig: &dyn Rig) {
     until_done(&one, &default(), 1, || Request::CreateIfNotExists(role("a")));
     let (_, two) = second(&store);
     let ids = AtomicU64::new(10);
-    store.set_rival(move || {
+    store.set_meanwhile(Moment::Asked, move || {
         let id = |n| u128::from(n) * 100_000;
         let delete = || Request::Write(vec![Mutation::Delete(role("b").key())]);
         until_done(&two, &default(), id(ids.fetch_add(1, Ordering::Relaxed)), || Request::CreateIfNotExists(role("b")));
@@ -185,54 +199,118 @@ pub fn m7_without_contact_writes_fail_at_once_and_reads_go_on(rig: &dyn Rig) {
     assert_eq!(image(&one, &default()), stored(store.as_ref(), &default()));
 }
 
-/// A copy of the store as it is now.
-fn copy(rig: &dyn Rig, store: &SharedStore, file: &str) -> Arc<dyn MetaStore> {
-    let path = rig.dir().join(file);
-    store.backup(&path).unwrap();
-    open_redb(&path, RedbOptions::default()).unwrap()
+/// A committer that is gone leaves nobody waiting.
+pub fn a_committer_that_panics_leaves_nobody_waiting(rig: &dyn Rig) {
+    let (store, one) = shared(rig);
+    let hub = one.clone();
+    let (sender, queued) = std::sync::mpsc::channel();
+    store.set_meanwhile(Moment::Asked, move || {
+        // They wait for the group that is under way.
+        let ticket = submit(&hub, &default(), 2, Request::CreateIfNotExists(role("b")));
+        let _ = sender.send(ticket);
+        panic!("asked to");
+    });
+    let taken = submit(&one, &default(), 1, Request::CreateIfNotExists(role("admin"))).wait();
+    assert_eq!(taken.err(), Some(SubmitError::Unknown(dataglot_model::TransactionId(1))));
+    assert_eq!(queued.recv().unwrap().wait().err(), Some(SubmitError::Stopped));
+    let later = submit(&one, &default(), 3, Request::CreateIfNotExists(role("b"))).wait();
+    assert_eq!(later.err(), Some(SubmitError::Stopped));
+    assert!(matches!(timed(one.refresh(&default())), Err(StoreError::Unavailable { .. })));
+    assert!(has(&one, &default(), "admin"), "reads go on");
 }
 
-pub fn h06_a_history_that_goes_backwards_stops_all_writes(rig: &dyn Rig) {
-    let (store, one) = shared(rig);
-    let (_, two) = second(&store);
-    let older = copy(rig, &store, "older.redb");
-    until_done(&one, &default(), 1, || Request::CreateIfNotExists(role("a")));
-    store.replace(older);
-    store.look();
-    until("it is noticed", || one.diverged().is_some());
-    let seen = image(&one, &default()).unwrap().head.seq;
-    let diverged = SubmitError::Failed(StoreError::Diverged { org: default(), seen });
-    assert_eq!(refused(&one, 200_000, || Request::CreateIfNotExists(role("b"))), diverged);
-    // The other one has not seen what is gone, and is stopped all the same.
-    assert_eq!(refused(&two, 300_000, || Request::CreateIfNotExists(role("b"))), diverged);
-    assert!(has(&one, &default(), "a"), "what was acknowledged is not forgotten");
-    assert_eq!(image(&two, &default()), stored(store.as_ref(), &default()));
-}
-
-/// After a copy that does not have the last transaction has taken the store's place, somebody who has not
-/// seen it makes `others`.
-fn grown_again(rig: &dyn Rig, others: &[&str]) {
-    let (store, one) = shared(rig);
-    let older = copy(rig, &store, "older.redb");
-    until_done(&one, &default(), 1, || Request::CreateIfNotExists(role("a")));
-    store.replace(older);
-    let (_, two) = second(&store);
-    for (id, other) in (5..).zip(others) {
-        until_done(&two, &default(), id * 100_000, || Request::CreateIfNotExists(role(other)));
+/// Who began to load an image before the committer published a newer one takes that one, and does not bring a
+/// dropped org back.
+pub fn h01_an_image_never_goes_backwards(rig: &dyn Rig) {
+    for (round, dropped) in [(0u128, false), (1, true)] {
+        let (store, one) = shared(rig);
+        let acme = org(if dropped { "dropped" } else { "acme" });
+        let (loaded, is_loaded) = std::sync::mpsc::channel();
+        let (go, wait) = std::sync::mpsc::channel::<()>();
+        let wait = std::sync::Mutex::new(wait);
+        let is_next = Arc::new(AtomicBool::new(false));
+        // Who loads it next has read it, and is held up.
+        let is_held = Arc::clone(&is_next);
+        store.set_meanwhile(Moment::Loaded, move || {
+            if is_held.swap(false, Ordering::AcqRel) {
+                let _ = loaded.send(());
+                let _ = wait.lock().unwrap().recv();
+            }
+        });
+        let (hub, name, is_loaded) = (one.clone(), acme.clone(), std::sync::Mutex::new(is_loaded));
+        let (sender, reader) = std::sync::mpsc::channel();
+        store.set_meanwhile(Moment::Committed, move || {
+            // Committed, and not published.
+            let (hub, name) = (hub.clone(), name.clone());
+            if hub.images().iter().any(|image| image.org == name) || hub.store().head(&name).unwrap().is_none() {
+                return;
+            }
+            is_next.store(true, Ordering::Release);
+            let _ = sender.send(std::thread::spawn(move || hub.state(&name).unwrap()));
+            is_loaded.lock().unwrap().recv().unwrap();
+        });
+        let id = 10_000_000 * (round + 1);
+        until_done(&one, &default(), id, || Request::CreateOrg(acme.clone(), 7));
+        let reader = reader.recv().unwrap();
+        if dropped {
+            until_done(&one, &default(), id + 100_000, || Request::DropOrg(acme.clone()));
+        } else {
+            until_done(&one, &acme, id + 100_000, || Request::CreateIfNotExists(role("a")));
+        }
+        drop(go);
+        let read = reader.join().unwrap();
+        assert_eq!(read.map(|image| image.head), stored(store.as_ref(), &acme).map(|image| image.head));
+        assert_eq!(image(&one, &acme), stored(store.as_ref(), &acme));
     }
-    let diverged = |hub: &Hub<Planner>, id| {
-        let why = refused(hub, id, || Request::CreateIfNotExists(role("z")));
-        assert!(matches!(why, SubmitError::Failed(StoreError::Diverged { .. })), "{why:?}");
-    };
-    diverged(&one, 1_000_000);
-    diverged(&two, 1_100_000);
-    assert!(has(&one, &default(), "a") && !has(&one, &default(), "b"));
 }
 
-pub fn h06_a_history_that_has_grown_as_long_again_is_noticed(rig: &dyn Rig) {
-    grown_again(rig, &["b"]);
+/// Where one org cannot catch up, the others are confirmed all the same.
+pub fn m7_an_org_that_cannot_catch_up_expires_alone(rig: &dyn Rig) {
+    let (store, one) = shared(rig);
+    let acme = org("acme");
+    until_done(&one, &default(), 1, || Request::CreateOrg(acme.clone(), 7));
+    let other = store.handle();
+    let two = open_with(&other, HubLimits { lease: Duration::from_millis(100), ..HubLimits::default() });
+    assert!(image(&two, &default()).is_some() && image(&two, &acme).is_some());
+    other.set_meanwhile(Moment::Followed, || panic!("asked to"));
+    until_done(&one, &acme, 200_000, || Request::CreateIfNotExists(role("a")));
+    until("it is too old", || {
+        other.look();
+        matches!(two.freshness_of(&acme), Freshness::Expired { .. })
+    });
+    until("the other one is not", || {
+        other.look();
+        !matches!(two.freshness_of(&default()), Freshness::Expired { .. })
+    });
+    assert!(matches!(two.freshness_of(&acme), Freshness::Expired { .. }));
+    other.set_meanwhile(Moment::Followed, || {});
+    until("it has caught up", || {
+        other.look();
+        !matches!(two.freshness_of(&acme), Freshness::Expired { .. })
+    });
+    assert_eq!(image(&two, &acme), stored(store.as_ref(), &acme));
 }
 
-pub fn h06_a_history_that_has_grown_longer_is_noticed(rig: &dyn Rig) {
-    grown_again(rig, &["b", "c", "d"]);
+/// What is too much to be brought forward is loaded anew.
+pub fn h01_however_much_others_write_it_is_seen(rig: &dyn Rig) {
+    let (store, one) = shared(rig);
+    for (id, limits) in [
+        (1, HubLimits { delta_transactions_max: 2, ..HubLimits::default() }),
+        (2, HubLimits { delta_bytes_max: 300, ..HubLimits::default() }),
+    ] {
+        let other = store.handle();
+        let two = open_with(&other, limits);
+        two.state(&default()).unwrap();
+        let mut events = two.subscribe();
+        let before = image(&two, &default()).unwrap().head.seq;
+        for n in 1..=5 {
+            let create = || Request::CreateIfNotExists(role(&format!("r{id}-{n}")));
+            until_done(&one, &default(), 1_000_000 * id + 100_000 * n, create);
+        }
+        timed(two.refresh(&default())).unwrap();
+        let newest = stored(store.as_ref(), &default());
+        assert_eq!(image(&two, &default()), newest);
+        let seqs: Vec<u64> = std::iter::from_fn(|| events.try_recv().ok()).map(|event| event.seq.0).collect();
+        assert_eq!(seqs, (before.0 + 1..=newest.unwrap().head.seq.0).collect::<Vec<_>>());
+    }
 }

@@ -361,7 +361,6 @@ pub fn a_large_transaction_is_many_small_rows(rig: &dyn Rig) {
     assert_eq!(change.statements, expected);
 }
 
-/// Every kind of damage to every table: the rest loads, and each damaged record is named.
 /// A sink that wants nothing but the head.
 struct Unwanted(Option<HeadRecord>);
 
@@ -370,7 +369,7 @@ impl DeltaSink for Unwanted {
         self.0 = Some(head);
         false
     }
-    fn change(&mut self, _: Seq, _: u32, _: &[u8]) {
+    fn change(&mut self, _: Seq, _: u32, _: &[u8]) -> bool {
         panic!("it was not wanted")
     }
     fn touched(&mut self) -> Vec<(Table, Vec<u8>)> {
@@ -400,6 +399,7 @@ pub fn a_delta_that_is_not_wanted_ends_there(rig: &dyn Rig) {
     }
 }
 
+/// Every kind of damage to every table: the rest loads, and each damaged record is named.
 pub fn damage_takes_nothing_else_down(rig: &dyn Rig) {
     let store = rig.store();
     let mut image = new_org("default", 1);

@@ -12,5 +12,5 @@ mod shared;
 mod store;
 
 pub use disk::{DiskFault, DiskOp, FaultDisk};
-pub use shared::SharedStore;
+pub use shared::{Moment, SharedStore};
 pub use store::{Fault, FaultStore, Held};

@@ -8,20 +8,34 @@ use std::time::Instant;
 
 use dataglot_model::{HeadRecord, OrgName, Seq, TransactionId};
 
-use crate::{CommitError, DeltaSink, Group, ImageSink, MetaStore, StoreError, StoreFacts, Watcher};
+use crate::{CommitError, DeltaSink, Group, ImageSink, MetaStore, PostgresError, StoreError, StoreFacts, Watcher};
 
 /// A store that says that it is shared. All handles on one are made by [`SharedStore::handle`].
 pub struct SharedStore {
     server: Arc<Server>,
     watcher: Mutex<Option<Arc<dyn Watcher>>>,
-    rival: Mutex<Option<Rival>>,
+    meanwhile: Mutex<BTreeMap<Moment, Action>>,
 }
 
-/// Another writer, who is faster.
-type Rival = Arc<dyn Fn() + Send + Sync>;
+/// When something can happen that others do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Moment {
+    /// Before a head is read.
+    Asked,
+    /// After an image was read.
+    Loaded,
+    /// Before it is read what has become of an org.
+    Followed,
+    /// After a group was committed, or was not.
+    Committed,
+}
+
+/// What others do.
+type Action = Arc<dyn Fn() + Send + Sync>;
 
 /// What all handles share.
 struct Server {
+    store_id: [u8; 16],
     content: Mutex<Content>,
 }
 
@@ -34,17 +48,19 @@ struct Content {
 impl SharedStore {
     /// Shares `store`.
     pub fn new(store: Arc<dyn MetaStore>) -> Arc<Self> {
+        let store_id = store.facts().store_id;
         let content = Mutex::new(Content { store, halted: BTreeMap::new(), down: false });
         Arc::new(SharedStore {
-            server: Arc::new(Server { content }),
+            server: Arc::new(Server { store_id, content }),
             watcher: Mutex::default(),
-            rival: Mutex::default(),
+            meanwhile: Mutex::default(),
         })
     }
 
     /// The same store, as another process has it.
     pub fn handle(&self) -> Arc<Self> {
-        Arc::new(SharedStore { server: Arc::clone(&self.server), watcher: Mutex::default(), rival: Mutex::default() })
+        let server = Arc::clone(&self.server);
+        Arc::new(SharedStore { server, watcher: Mutex::default(), meanwhile: Mutex::default() })
     }
 
     /// Puts it out of reach, for every handle, or back.
@@ -57,9 +73,16 @@ impl SharedStore {
         self.content().store = store;
     }
 
-    /// Has `write` called each time before this handle reads a head.
-    pub fn set_rival(&self, write: impl Fn() + Send + Sync + 'static) {
-        *self.rival.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(write));
+    /// Has `action` called each time that moment comes for this handle.
+    pub fn set_meanwhile(&self, moment: Moment, action: impl Fn() + Send + Sync + 'static) {
+        self.meanwhile.lock().unwrap_or_else(PoisonError::into_inner).insert(moment, Arc::new(action));
+    }
+
+    fn now(&self, moment: Moment) {
+        let action = self.meanwhile.lock().unwrap_or_else(PoisonError::into_inner).get(&moment).cloned();
+        if let Some(action) = action {
+            action();
+        }
     }
 
     /// Tells the watcher of this handle what the store has, or that it is out of reach.
@@ -98,18 +121,18 @@ impl MetaStore for SharedStore {
     }
 
     fn head(&self, org: &OrgName) -> Result<Option<HeadRecord>, StoreError> {
-        let rival = self.rival.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some(write) = rival {
-            write();
-        }
+        self.now(Moment::Asked);
         self.store()?.head(org)
     }
 
     fn load(&self, org: &OrgName, sink: &mut dyn ImageSink) -> Result<(), StoreError> {
-        self.store()?.load(org, sink)
+        self.store()?.load(org, sink)?;
+        self.now(Moment::Loaded);
+        Ok(())
     }
 
     fn delta(&self, org: &OrgName, from: Seq, sink: &mut dyn DeltaSink) -> Result<(), StoreError> {
+        self.now(Moment::Followed);
         self.store()?.delta(org, from, sink)
     }
 
@@ -119,8 +142,8 @@ impl MetaStore for SharedStore {
     }
 
     fn halt(&self, org: &OrgName, seen: Seq) -> Result<(), StoreError> {
-        self.store()?;
-        self.content().halted.insert(org.clone(), seen);
+        self.store()?.head(org)?.ok_or_else(|| StoreError::NoSuchOrg(org.clone()))?;
+        self.content().halted.entry(org.clone()).or_insert(seen);
         Ok(())
     }
 
@@ -139,7 +162,11 @@ impl MetaStore for SharedStore {
         let halted = group.orgs.iter().find_map(|o| Some((o.org.clone(), *self.content().halted.get(o.org)?)));
         match halted {
             Some((org, seen)) => Err(CommitError::Failed(StoreError::Diverged { org, seen })),
-            None => store.commit(group),
+            None => {
+                let outcome = store.commit(group);
+                self.now(Moment::Committed);
+                outcome
+            }
         }
     }
 
@@ -178,7 +205,13 @@ impl MetaStore for SharedStore {
     }
 
     fn health(&self) -> Result<(), StoreError> {
-        self.store()?.health()
+        let store = self.store()?;
+        let facts = store.facts();
+        if facts.store_id != self.server.store_id {
+            let error = PostgresError::AnotherStore { location: facts.location };
+            return Err(StoreError::Postgres(Box::new(error)));
+        }
+        store.health()
     }
 
     fn backup(&self, to: &Path) -> Result<(), StoreError> {

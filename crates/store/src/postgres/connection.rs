@@ -144,7 +144,6 @@ pub(super) enum Prepared {
     Heads,
     HeadsOf,
     Head,
-    ChangesFrom,
     ChangesAfter,
     FindTransaction,
     Fence,

@@ -12,16 +12,18 @@ use tokio_postgres::{Row, RowStream, Statement};
 
 use super::connection::{Connection, Failure, Prepared, Session};
 use super::layout::{from_columns, garbled, key_columns, key_texts};
-use super::read::{BEGIN_SNAPSHOT, read_head_of};
+use super::read::{is_last, read_head_of, read_page};
 use super::rows::{KeyParameters, key_types, select_sql};
 use super::wire::{read_change_key, read_columns, seq_to_sql};
 use crate::{DeltaSink, StoreError, Table};
 
+/// Begins a snapshot for what takes as long as it takes: however much there is, it is not asked for twice.
+const BEGIN_DELTA: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = 0";
 /// Keys that are looked up at once.
 const KEYS_MAX: usize = 10_000;
 
 /// Hands what has become of the org since `from` to `sink`, as [`crate::MetaStore::delta`] says: one
-/// snapshot, three round trips. `begun` is set before the first thing is handed out.
+/// snapshot, three round trips if it is not much. `begun` is set before the first thing is handed out.
 pub(super) fn delta(
     connection: &mut Connection,
     org: &OrgName,
@@ -33,14 +35,13 @@ pub(super) fn delta(
         return Err(Failure::Store(StoreError::ConnectionLost));
     }
     connection.run(async |session| {
-        let begin = async { Ok::<_, Failure>(session.client.batch_execute(BEGIN_SNAPSHOT).await?) };
+        let begin = async { Ok::<_, Failure>(session.client.batch_execute(BEGIN_DELTA).await?) };
         let ((), head) = try_join(begin, read_head_of(session, org)).await?;
         if let Some(head) = head {
             *begun = true;
             // Not asked for before it is wanted: the transaction at `from` may be a large one.
             if sink.begin(head) {
-                let changes = changes_from(session, org, from).await?;
-                hand_out_changes(session, changes, sink).await?;
+                hand_out_changes(session, org, from, sink).await?;
                 touched(session, org, sink).await?;
             }
         }
@@ -48,29 +49,30 @@ pub(super) fn delta(
     })
 }
 
-async fn changes_from(session: &Session, org: &OrgName, from: Seq) -> Result<RowStream, Failure> {
-    let statement = session
-        .prepare(Prepared::ChangesFrom, &[Type::TEXT, Type::INT8], || {
-            "SELECT seq, step, format, checksum, body, raw FROM changes \
-             WHERE org = $1 AND seq >= $2 ORDER BY seq, step"
-                .to_owned()
-        })
-        .await?;
-    let parameters: [&(dyn ToSql + Sync); 2] = [&org.as_str(), &seq_to_sql(from)];
-    Ok(session.client.query_raw(&statement, parameters).await?)
-}
-
-async fn hand_out_changes(session: &Session, changes: RowStream, sink: &mut dyn DeltaSink) -> Result<(), Failure> {
-    let mut changes = pin!(changes);
+/// Page by page: what is not wanted any more is not read.
+async fn hand_out_changes(
+    session: &Session,
+    org: &OrgName,
+    from: Seq,
+    sink: &mut dyn DeltaSink,
+) -> Result<(), Failure> {
+    let mut place = (seq_to_sql(from) - 1, i32::MAX);
     let mut value = Vec::new();
-    while let Some(row) = changes.next().await {
-        let row = row?;
+    loop {
+        let page = read_page(session, org, place).await?;
         session.heard();
-        let (seq, step) = read_change_key(row.try_get(0)?, row.try_get(1)?)?;
-        read_value(&row, 2, &mut value)?;
-        sink.change(seq, step, &value);
+        for row in &page {
+            place = (row.try_get(0)?, row.try_get(1)?);
+            let (seq, step) = read_change_key(place.0, place.1)?;
+            read_value(row, 2, &mut value)?;
+            if !sink.change(seq, step, &value) {
+                return Ok(());
+            }
+        }
+        if is_last(&page) {
+            return Ok(());
+        }
     }
-    Ok(())
 }
 
 /// The record from column `first` on; false: there is none.

@@ -11,7 +11,7 @@ use super::wire::{HEAD, read_change_key, read_columns, read_head, seq_to_sql};
 use crate::StoreError;
 
 /// Begins a snapshot.
-pub(super) const BEGIN_SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+const BEGIN_SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 /// What the keys of values start with in `meta`: what the store has for itself is out of reach.
 const VALUE_PREFIX: &str = "value/";
 /// Rows of history that are read at once.
@@ -82,7 +82,7 @@ pub(super) fn changes(
                 *begun = true;
                 more &= sink(seq, step, &value);
             }
-            if i64::try_from(page.len()).is_ok_and(|rows| rows < PAGE_ROWS) {
+            if is_last(&page) {
                 break;
             }
             session.heard();
@@ -92,8 +92,13 @@ pub(super) fn changes(
     })
 }
 
-/// The rows after `place`.
-async fn read_page(session: &Session, org: &OrgName, (seq, step): (i64, i32)) -> Result<Vec<Row>, Failure> {
+/// Whether no rows come after those of the page.
+pub(super) fn is_last(page: &[Row]) -> bool {
+    i64::try_from(page.len()).is_ok_and(|rows| rows < PAGE_ROWS)
+}
+
+/// A page of the rows after `place`: number, step, record.
+pub(super) async fn read_page(session: &Session, org: &OrgName, (seq, step): (i64, i32)) -> Result<Vec<Row>, Failure> {
     let sql = || {
         format!(
             "SELECT seq, step, format, checksum, body, raw FROM changes \
@@ -161,12 +166,14 @@ pub(super) async fn write_meta(session: &Session, key: &str, value: &[u8], over:
     Ok(())
 }
 
-/// Marks the org: no writer goes on.
+/// Marks the org: no writer goes on. The first mark stays.
 pub(super) async fn halt(session: &Session, org: &OrgName, seen: Seq) -> Result<(), Failure> {
-    let sql = "UPDATE heads SET halted_at_seq = $2 WHERE org = $1 AND halted_at_seq IS NULL";
-    let (org, seen) = (org.as_str(), seq_to_sql(seen));
-    session.client.execute_typed(sql, &[(&org, Type::TEXT), (&seen, Type::INT8)]).await?;
-    Ok(())
+    let sql = "UPDATE heads SET halted_at_seq = coalesce(halted_at_seq, $2) WHERE org = $1";
+    let parameters: [(&(dyn ToSql + Sync), Type); 2] = [(&org.as_str(), Type::TEXT), (&seq_to_sql(seen), Type::INT8)];
+    match session.client.execute_typed(sql, &parameters).await? {
+        0 => Err(Failure::Store(StoreError::NoSuchOrg(org.clone()))),
+        _ => Ok(()),
+    }
 }
 
 /// What stands in the way of a commit, its base apart.

@@ -249,8 +249,10 @@ impl MetaStore for RedbStore {
             for row in txn.open_table(definition(Table::Changes))?.range(start.as_slice()..end.as_slice())? {
                 let (key, value) = row?;
                 let key = key.value().get(prefix.len()..).unwrap_or_default();
-                if let Ok((seq, step)) = key::read_change(key) {
-                    sink.change(seq, step, value.value());
+                if let Ok((seq, step)) = key::read_change(key)
+                    && !sink.change(seq, step, value.value())
+                {
+                    break;
                 }
             }
             for (table, key) in sink.touched() {
