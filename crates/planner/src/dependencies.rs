@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use dataglot_model::def::SecurityMode;
+use dataglot_model::def::{GrantKey, SecurityMode};
 use dataglot_model::{DEFAULT_CATALOG, GrantTarget, Grantee, Kind, Name, ObjectRef, TableRef};
 
 use crate::Image;
@@ -16,6 +16,8 @@ pub struct Dependent {
     pub object: String,
     /// In what way: `references`, `owner`, `privilege` …
     pub via: &'static str,
+    /// What it tells of: it is for those who may see all of them.
+    pub about: Vec<ObjectRef>,
 }
 
 /// The objects that cannot be there without `object`: those that DROP … CASCADE takes along.
@@ -115,7 +117,8 @@ fn table_and_catalog(table: &TableRef) -> Vec<ObjectRef> {
 /// What depends on `object` directly: objects, then privileges, then memberships.
 pub fn dependents(image: &Image, object: &ObjectRef) -> Vec<Dependent> {
     let mut found: Vec<Dependent> = Vec::new();
-    let mut add = |object: String, via| found.push(Dependent { object, via });
+    let mut add = |dependent: Dependent| found.push(dependent);
+    let object_of = |object: ObjectRef, via| Dependent { object: object.to_string(), via, about: vec![object] };
     for user in users_of(image, object) {
         let via = match user.kind() {
             Kind::Mask | Kind::RowFilter => "applies to",
@@ -124,7 +127,7 @@ pub fn dependents(image: &Image, object: &ObjectRef) -> Vec<Dependent> {
                 "references"
             }
         };
-        add(user.to_string(), via);
+        add(object_of(user, via));
     }
     if let ObjectRef::Role(name) = object {
         for owned in image.owned_by(name) {
@@ -142,27 +145,39 @@ pub fn dependents(image: &Image, object: &ObjectRef) -> Vec<Dependent> {
                 | ObjectRef::Mask(_)
                 | ObjectRef::RowFilter(_) => false,
             };
-            add(owned.to_string(), if definer { "owner and definer" } else { "owner" });
+            add(object_of(owned.clone(), if definer { "owner and definer" } else { "owner" }));
         }
         for policy in image.policies_naming(name) {
             if let Some(found) = image.policy(policy) {
-                add(policy_ref(policy, found.def).to_string(), "audience");
+                add(object_of(policy_ref(policy, found.def), "audience"));
             }
         }
         for (key, _) in image.grants_to(&Grantee::Role(name.clone())) {
-            add(grant_text(key), "grantee");
+            add(grant_of(key, "grantee"));
         }
         for (key, _) in image.grants_by(name) {
-            add(grant_text(key), "grantor");
+            add(grant_of(key, "grantor"));
         }
         for (key, _) in image.members_of(name) {
-            add(ObjectRef::Role(key.member.clone()).to_string(), "member");
+            add(object_of(ObjectRef::Role(key.member.clone()), "member"));
         }
     } else {
         let target = GrantTarget::Object(object.clone());
         for (key, _) in image.grants_on(&target) {
-            add(grant_text(key), "privilege");
+            add(grant_of(key, "privilege"));
         }
     }
     found
+}
+
+fn grant_of(key: &GrantKey, via: &'static str) -> Dependent {
+    let grantee = match &key.grantee {
+        Grantee::Role(name) => Some(ObjectRef::Role(name.clone())),
+        Grantee::Public => None,
+    };
+    let target = match &key.target {
+        GrantTarget::Object(object) => Some(object.clone()),
+        GrantTarget::System | GrantTarget::Pattern { .. } | GrantTarget::AllCatalogs | GrantTarget::AllSecrets => None,
+    };
+    Dependent { object: grant_text(key), via, about: grantee.into_iter().chain(target).collect() }
 }

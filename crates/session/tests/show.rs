@@ -174,3 +174,37 @@ async fn others_see_what_concerns_them() {
     )
     .await;
 }
+
+/// E-32: what one may see tells nothing of what one may not.
+#[tokio::test]
+async fn e32_dependents_and_members_are_those_that_the_caller_may_see() {
+    let rig = Rig::new().await;
+    let mut admin = rig.admin().await;
+    admin
+        .ok("CREATE SECRET s AS 'x'; CREATE ROLE team; CREATE USER dev IN ROLE team; CREATE USER ops IN ROLE team
+             CREATE CATALOG seen USING postgres WITH (dsn = SECRET s)
+             CREATE CATALOG unseen USING postgres WITH (dsn = SECRET s)
+             GRANT USAGE ON SECRET s TO dev, ops; GRANT USAGE ON CATALOG seen TO team; GRANT USAGE ON CATALOG unseen TO ops
+             CREATE ROLE other; GRANT other TO dev; GRANT other TO team")
+        .await;
+    let all = admin.rows("SHOW DEPENDENCIES ON SECRET s").await;
+    assert_eq!(all.len(), 4, "{all:?}");
+    let mut dev = rig.login("dev").await;
+    assert_eq!(
+        dev.rows("SHOW DEPENDENCIES ON SECRET s").await,
+        ["catalog \"seen\"|uses", "privileges of role \"dev\" on secret \"s\"|privilege"]
+    );
+    assert_eq!(
+        dev.rows("SHOW DEPENDENCIES ON ROLE team").await,
+        ["privileges of role \"team\" on catalog \"seen\"|grantee", "role \"dev\"|member"]
+    );
+    let members = |rows: Vec<String>| rows.into_iter().filter(|row| row.starts_with("member")).collect::<Vec<_>>();
+    assert_eq!(members(admin.rows("DESCRIBE ROLE team").await), ["member of|other", "member|dev", "member|ops"]);
+    assert_eq!(members(dev.rows("DESCRIBE ROLE team").await), ["member of|other", "member|dev"]);
+    // After SET ROLE one still sees who one is, and not what else that is a member of.
+    admin.ok("CREATE ROLE hidden; GRANT hidden TO dev").await;
+    dev.ok("SET ROLE team").await;
+    assert_eq!(members(dev.rows("DESCRIBE ROLE dev").await), ["member of|other", "member of|team"]);
+    let shown = dev.rows("SHOW USERS").await;
+    assert!(shown[0].contains("{other,team}"), "{shown:?}");
+}

@@ -22,7 +22,11 @@ pub(super) fn rows(cx: ReadCx<'_>, object: &At<ObjectRef>, of_others: bool) -> R
         return Err(undefined(object).at(object.span));
     }
     Ok(if of_others {
-        dependents(cx.image, object).into_iter().map(|d| vec![Value::Text(d.object), Value::from(d.via)]).collect()
+        dependents(cx.image, object)
+            .into_iter()
+            .filter(|d| d.about.iter().all(|about| cx.may_see(about)))
+            .map(|d| vec![Value::Text(d.object), Value::from(d.via)])
+            .collect()
     } else {
         dependencies(cx.image, object)
             .into_iter()

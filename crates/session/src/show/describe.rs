@@ -193,10 +193,11 @@ fn role_properties(cx: ReadCx<'_>, name: &Name, def: &RoleDef, list: &mut List) 
     for (setting, value) in def.settings.iter().flat_map(|s| s.iter()) {
         list.add(&format!("setting {setting}"), value.as_str());
     }
-    for (key, _) in cx.image.roles_of(name) {
+    let sees = |role: &Name| cx.may_see(&ObjectRef::Role(role.clone()));
+    for (key, _) in cx.image.roles_of(name).filter(|(key, _)| sees(&key.role)) {
         list.add("member of", key.role.to_string());
     }
-    for (key, _) in cx.image.members_of(name) {
+    for (key, _) in cx.image.members_of(name).filter(|(key, _)| sees(&key.member)) {
         list.add("member", key.member.to_string());
     }
 }

@@ -1,8 +1,7 @@
 //! `SHOW ROLES`, `SHOW USERS`, `SHOW CURRENT ROLES`, `SHOW ROLE GRANTS`
 
-use std::collections::BTreeSet;
-
 use dataglot_model::{Kind, Name, ObjectRef};
+use dataglot_planner::usable_roles;
 
 use super::{Filter, ReadCx, comment, int};
 use crate::error::SessionError;
@@ -53,7 +52,13 @@ pub(super) fn rows(cx: ReadCx<'_>, filter: Filter<'_>, users: bool) -> Result<Ve
             Value::Int(i64::from(def.connection_limit)),
             def.valid_until.map_or(Value::Null, Value::Time),
             Value::Bool(def.verifier.is_some()),
-            Value::List(cx.image.roles_of(name).map(|(key, _)| key.role.as_str().to_owned()).collect()),
+            Value::List(
+                cx.image
+                    .roles_of(name)
+                    .filter(|(key, _)| cx.may_see(&ObjectRef::Role(key.role.clone())))
+                    .map(|(key, _)| key.role.as_str().to_owned())
+                    .collect(),
+            ),
             comment(role.header),
             int(role.header.version),
             Value::Time(role.header.created.at),
@@ -65,21 +70,9 @@ pub(super) fn rows(cx: ReadCx<'_>, filter: Filter<'_>, users: bool) -> Result<Ve
 
 /// The roles whose rights the session has: the current one, and what it inherits.
 pub(super) fn current(cx: ReadCx<'_>) -> Vec<Vec<Value>> {
-    inherited(cx, &cx.actor.current_user).into_iter().map(|name| vec![Value::from(name.as_str())]).collect()
-}
-
-/// `role` and every role whose rights it has without SET ROLE.
-fn inherited(cx: ReadCx<'_>, role: &Name) -> BTreeSet<Name> {
-    let mut found = BTreeSet::from([role.clone()]);
-    let mut open = vec![role.clone()];
-    while let Some(member) = open.pop() {
-        for (key, record) in cx.image.roles_of(&member) {
-            if record.by.values().any(|o| o.inherit) && found.insert(key.role.clone()) {
-                open.push(key.role.clone());
-            }
-        }
-    }
-    found
+    let mut roles = usable_roles(cx.image, &cx.actor.current_user);
+    roles.sort();
+    roles.iter().map(|name| vec![Value::from(name.as_str())]).collect()
 }
 
 /// The memberships that the caller may see; those in one role, if one is named.
