@@ -113,7 +113,7 @@ pub struct Engine {
     config: EngineConfig,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
-    hashing: Semaphore,
+    hashing: Arc<Semaphore>,
     connections: Mutex<BTreeMap<(OrgName, ObjectId), u32>>,
     absent: Absent,
     mock: Mock,
@@ -140,7 +140,7 @@ impl Engine {
             MockError::Vault(error) => OpenError::Key(error),
         })?;
         let hub = Hub::open(store, Planner { limits: config.limits.clone() }, config.hub.clone())?;
-        let hashing = Semaphore::new(config.hashing_max.max(1));
+        let hashing = Arc::new(Semaphore::new(config.hashing_max.max(1)));
         Ok(Arc::new(Engine {
             hub,
             shared,
@@ -244,8 +244,8 @@ impl Engine {
         self.entropy.as_ref()
     }
 
-    pub(crate) fn hashing(&self) -> &Semaphore {
-        &self.hashing
+    pub(crate) fn hashing(&self) -> Arc<Semaphore> {
+        Arc::clone(&self.hashing)
     }
 
     pub(crate) fn now(&self) -> Timestamp {

@@ -4,8 +4,13 @@
 
 mod common;
 
-use common::{Rig, render};
-use dataglot_session::Response;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::ThreadId;
+
+use common::{Counter, Rig, render};
+use dataglot_session::{Engine, EngineConfig, Login, Response, Session};
+use dataglot_vault::{Entropy, EntropyError, KeyRing};
 
 /// C091: a cancel stops what runs, and nothing that runs later.
 #[tokio::test]
@@ -37,4 +42,46 @@ async fn a_timeout_stops_hashing() {
     admin.check("CREATE USER u PASSWORD 'x'", "ERROR 57014: canceling statement due to statement timeout\nZ I").await;
     admin.ok("SET statement_timeout = 0").await;
     assert!(admin.rows("SHOW USERS LIKE 'u'").await.is_empty());
+}
+
+/// Numbers that hashing gets when the gate is opened, and not before.
+struct Gate {
+    test: ThreadId,
+    asked: AtomicUsize,
+    shut: Mutex<()>,
+    numbers: Counter,
+}
+
+impl Entropy for Gate {
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), EntropyError> {
+        if std::thread::current().id() != self.test {
+            self.asked.fetch_add(1, Ordering::SeqCst);
+            drop(self.shut.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+        self.numbers.fill(bytes)
+    }
+}
+
+/// A statement that is given up does not stop its hash: it counts until it has ended.
+#[tokio::test]
+async fn a_hash_that_nobody_waits_for_still_counts() {
+    let rig = Rig::new().await;
+    let numbers = Counter::default();
+    let test = std::thread::current().id();
+    let gate = Arc::new(Gate { test, asked: AtomicUsize::new(0), shut: Mutex::new(()), numbers });
+    let config = EngineConfig { scram_iterations: 4096, hashing_max: 1, ..EngineConfig::default() };
+    let entropy = Arc::clone(&gate) as Arc<dyn Entropy>;
+    let clock = Arc::clone(&rig.clock) as Arc<dyn dataglot_session::Clock>;
+    let engine = Engine::open(Arc::clone(&rig.store), KeyRing::parse(common::KEY).unwrap(), config, clock, entropy);
+    let login = Login { user: "admin".to_owned(), ..Login::default() };
+    let mut admin = common::Client { session: Session::start(engine.unwrap(), login).await.unwrap() };
+    let shut = gate.shut.lock().unwrap();
+    admin.ok("SET statement_timeout = 1").await;
+    for user in 0..8 {
+        let sql = format!("CREATE USER u{user} PASSWORD 'x'");
+        admin.check(&sql, "ERROR 57014: canceling statement due to statement timeout\nZ I").await;
+    }
+    drop(shut);
+    admin.ok("SET statement_timeout = 0\nCREATE USER u PASSWORD 'x'").await;
+    assert_eq!(gate.asked.load(Ordering::SeqCst), 2, "the first, and the one that was waited for");
 }

@@ -106,9 +106,11 @@ pub(super) async fn verifier(
         Present::Verifier(seen, opened) => Some((seen, opened)),
         Present::None => None,
     };
-    let permit = engine.hashing().acquire().await.map_err(|_| SessionError::bug("the hashing pool is closed"))?;
+    let permit = engine.hashing().acquire_owned().await.map_err(|_| SessionError::bug("the hashing pool is closed"))?;
     let worker = Arc::clone(engine);
     let hashed = tokio::task::spawn_blocking(move || {
+        // Whoever stops waiting for it does not stop it.
+        let _permit = permit;
         if let Some((seen, opened)) = seen
             && matches(kind, &text, &opened)
         {
@@ -120,9 +122,7 @@ pub(super) async fn verifier(
         };
         verifier.map(|v| (Sealed::Verifier { text: v.into(), by: None }, None)).map_err(|e| SessionError::of(&e))
     });
-    let sealed = hashed.await.map_err(|_| SessionError::bug("hashing a password panicked"))?;
-    drop(permit);
-    sealed
+    hashed.await.map_err(|_| SessionError::bug("hashing a password panicked"))?
 }
 
 /// What the role has for a password after `sealed`, a verifier that is not sealed yet. `None`: what it had.
