@@ -103,8 +103,12 @@ impl Session {
         Ok(())
     }
 
-    /// Makes the canary one of the primary key, once nothing in any org needs the key that it is of.
+    /// Makes the canary one of the primary key, once nothing in any org needs the key that it is of. It is the whole
+    /// store's, and other orgs are nobody's business but the platform's: so in its org only.
     async fn canary_follows(&self, primary: KeyId) -> Result<Option<Notice>, SessionError> {
+        if !self.org.is_default() {
+            return Ok(None);
+        }
         let Some(canary) = self.engine.canary().await? else { return Ok(None) };
         let old = canary_key(&canary).map_err(|e| SessionError::of(&e))?;
         if old == primary {
@@ -112,14 +116,25 @@ impl Session {
         }
         for org in self.engine.orgs().await? {
             self.check_interrupt()?;
-            self.engine.refresh(&org).await?;
-            let Some(state) = self.engine.image(&org).await? else { continue };
+            let read = match self.engine.refresh(&org).await {
+                Ok(()) => self.engine.image(&org).await,
+                Err(error) => Err(error),
+            };
+            let state = match read {
+                Ok(Some(state)) => state,
+                Ok(None) => continue,
+                // What was wrapped is durable: another org's trouble is none of the statement's.
+                Err(error) => {
+                    let notice = Notice::warning(format!("it is not known whether key {old} is still needed"));
+                    return Ok(Some(notice.with_detail(format!("Database \"{org}\" cannot be read: {error}."))));
+                }
+            };
             if needs(&state.0).contains_key(&old) {
                 let notice = Notice::note(format!("key {old} is still needed, and has to stay loaded"));
                 return Ok(Some(notice.with_detail(if org == self.org {
                     "What this database needs of it is in SHOW SECRET KEYS."
                 } else {
-                    "Another database needs it. Run REWRAP SECRETS in each."
+                    "Another database needs it. Run REWRAP SECRETS in each, and then here again."
                 })));
             }
         }

@@ -149,6 +149,10 @@ fn s13_a_rotation_killed_at_every_step_resumes() {
             // The other org is all that needs it.
             let mut boss = common::login(engine, "boss", Some("other")).await.unwrap();
             let said = boss.run("REWRAP SECRETS").await;
+            // Nobody else is told of the keys that the store needs.
+            assert!(said.contains("wrapped data keys: 1") && !said.contains("needed"), "{said}");
+            assert_eq!(keys(&mut client).await, ["t|t|1|3|250|f", "f|t|0|0|0|t"]);
+            let said = client.run("REWRAP SECRETS").await;
             assert!(said.contains("is not needed any more"), "{said}");
             assert_eq!(keys(&mut client).await, ["t|t|1|3|250|t", "f|t|0|0|0|f"]);
         });
