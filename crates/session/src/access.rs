@@ -48,6 +48,12 @@ pub(crate) fn decides_access<V>(statement: &Statement<V>) -> bool {
     }
 }
 
+/// Whether a statement that changes nothing in the store may be refused for want of a right.
+pub(crate) fn may_be_denied<V>(statement: &Statement<V>) -> bool {
+    decides_access(statement)
+        || matches!(statement, Statement::Read(Read::Show(Show::Changes { .. } | Show::Orgs | Show::SecretKeys)))
+}
+
 /// `SET role = …` is SET ROLE in other words.
 fn names_identity(name: &str) -> bool {
     ["role", "session_authorization"].iter().any(|n| name.eq_ignore_ascii_case(n))

@@ -2,13 +2,13 @@
 //!
 //! What was done is in the history too, where it cannot be missing; what was not done is here alone. Events
 //! go to the log under the target [`TARGET`]: `info` for what was refused, rolled back or is in doubt,
-//! `debug` for what was done. Each names who, from where, and the statement in its canonical form with every
+//! `debug` for what was done. Each names who, and who logged in if that is somebody else, from where, and the statement in its canonical form with every
 //! literal left out. A session that is refused again and again gets a bounded number of them.
 
 use std::sync::Arc;
 
 use dataglot_grammar::without_literals;
-use dataglot_model::{Actor, Seq, SqlState, TransactionId};
+use dataglot_model::{Actor, Name, Seq, SqlState, TransactionId};
 use tokio::time::Instant;
 use tracing::Level;
 
@@ -152,14 +152,15 @@ impl Session {
         let transaction = id.map(|id| id.to_string());
         let transaction = transaction.as_deref();
         let (role, user) = (actor.current_user.as_str(), actor.session_user.as_str());
+        let login = self.assumed_by().map(Name::as_str);
         let (client, pid) = (self.client(), self.pid());
         let left_out = (left_out > 0).then_some(left_out);
         let sql = bounded(without_literals(sql));
         let sql = sql.as_str();
         if matches!(fate, Fate::Done(_)) {
-            tracing::debug!(target: TARGET, outcome, org, actor = role, session_user = user, client, pid, transaction, seq, sql, "statement");
+            tracing::debug!(target: TARGET, outcome, org, actor = role, session_user = user, login, client, pid, transaction, seq, sql, "statement");
         } else {
-            tracing::info!(target: TARGET, outcome, sqlstate, org, actor = role, session_user = user, client, pid, transaction, left_out, sql, "statement");
+            tracing::info!(target: TARGET, outcome, sqlstate, org, actor = role, session_user = user, login, client, pid, transaction, left_out, sql, "statement");
         }
     }
 }

@@ -10,10 +10,10 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-use dataglot_grammar::{Parameters, ParseCx, Parsed, parse, split};
+use dataglot_grammar::{Parameters, ParseCx, Parsed, parse, print_statement, split};
 use dataglot_model::{Notice, Sensitive, Severity, SqlState, Statement, TransactionCommand};
 
-use crate::access::decides_access;
+use crate::access::{decides_access, may_be_denied};
 use crate::audit::Fate;
 use crate::error::SessionError;
 use crate::interrupt::guard;
@@ -200,7 +200,8 @@ impl Session {
                 self.parse_one(sql, range, Parameters::None)?
             }
         };
-        if !touches_overlay_only(&statement) {
+        // A SELECT may call set_config.
+        if !touches_overlay_only(&statement) || matches!(statement, Statement::Select(_)) {
             *ahead = None;
         }
         if held.is_holding() && !touches_overlay_only(&statement) {
@@ -259,6 +260,18 @@ impl Session {
             // Whose session it is may have lost the right to log in.
             self.newest().await?;
         }
+        // A change is judged, and audited, when it is planned.
+        let refusable = may_be_denied(&statement).then(|| self.audited(print_statement(&statement)));
+        let done = self.run_allowed(statement, way).await;
+        if let (Err(error), Some(refused)) = (&done, refusable)
+            && error.code() == SqlState::InsufficientPrivilege
+        {
+            self.audit(&refused, None, Fate::Refused(error.code()));
+        }
+        done
+    }
+
+    async fn run_allowed(&mut self, statement: Statement<Sensitive>, way: Way) -> Result<Outcome, SessionError> {
         match statement {
             Statement::Transaction(command) => self.transaction_command(command, way).await,
             Statement::Org(command) => self.org_command(command, way).await,

@@ -81,6 +81,8 @@ pub struct Session {
     org_id: u64,
     /// Who logged in; a role of the same name made later is another one.
     pub(crate) login_id: ObjectId,
+    /// Its name, when that was looked at last.
+    login: Name,
     /// The password that it came in by.
     proof: Option<Proof>,
     /// The roles that it may become, if not all that its user may.
@@ -163,6 +165,7 @@ impl Session {
             org,
             org_id,
             login_id: id,
+            login: name,
             proof,
             limit,
             pid,
@@ -279,6 +282,7 @@ impl Session {
             return Some((SqlState::InvalidAuthorization, "was dropped"));
         };
         let role = image.role(&name)?;
+        self.login.clone_from(&name);
         if !role.def.login {
             return Some((SqlState::InvalidAuthorization, "is no longer permitted to log in"));
         }
@@ -363,12 +367,21 @@ impl Session {
         let application = self.scoped.settings.get("application_name").unwrap_or_default();
         let apply_id = self.scoped.settings.get("apply_id").unwrap_or_default();
         let mut mark = format!("pid {}", self.pid);
-        for (what, value) in [("from", self.client.as_str()), ("application", &application), ("apply", &apply_id)] {
+        let login = self.assumed_by().map(Name::as_str).unwrap_or_default();
+        for (what, value) in
+            [("login", login), ("from", self.client.as_str()), ("application", &application), ("apply", &apply_id)]
+        {
             if !value.is_empty() {
                 mark.push_str(&format!(", {what} {value}"));
             }
         }
         mark.into()
+    }
+
+    /// Who logged in, if the session is another one's by SET SESSION AUTHORIZATION.
+    pub(crate) fn assumed_by(&self) -> Option<&Name> {
+        let actor = &self.scoped.identity.current().actor;
+        (actor.session_user_id != self.login_id).then_some(&self.login)
     }
 
     pub(crate) fn pid(&self) -> i32 {

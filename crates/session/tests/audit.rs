@@ -138,7 +138,8 @@ async fn what_a_transaction_did_goes_with_its_outcome() {
     other.ok("RESET default_transaction_read_only\nCREATE USER plain\nSET SESSION AUTHORIZATION plain").await;
     log.take();
     other.run("DROP ROLE r1").await;
-    let plain = WHO.replace("actor=\"admin\" session_user=\"admin\"", "actor=\"plain\" session_user=\"plain\"");
+    let plain =
+        WHO.replace("actor=\"admin\" session_user=\"admin\"", "actor=\"plain\" session_user=\"plain\" login=\"admin\"");
     let refused = log.take();
     assert_eq!(refused, [format!("statement outcome=\"refused\" sqlstate=\"42501\" {plain} sql=\"DROP ROLE r1\"")]);
 }
@@ -200,4 +201,70 @@ async fn i08_a_flood_of_refusals_is_bounded_and_counted() {
     };
     assert!(last.contains("outcome=\"left out\""), "{last}");
     assert_eq!(refused.len() + events.iter().map(counted).sum::<usize>(), 1_000);
+}
+
+/// Whoever acts as another one is named besides: in the history, and in the log.
+#[tokio::test]
+async fn i08_set_session_authorization_hides_nobody() {
+    let rig = Rig::new().await;
+    let mut admin = login(&rig, "admin").await;
+    admin.ok("CREATE USER boss SUPERUSER; CREATE USER \"other one\" SUPERUSER").await;
+    let mut boss = login(&rig, "boss").await;
+    let (log, _guard) = Log::catch(tracing::Level::DEBUG);
+    boss.ok("SET SESSION AUTHORIZATION \"other one\"\nCREATE ROLE x").await;
+    boss.run("CREATE ROLE x").await;
+    let who =
+        "org=\"default\" actor=\"other one\" session_user=\"other one\" login=\"boss\" client=\"192.0.2.7:5000\" pid=7";
+    assert_eq!(
+        log.take(),
+        [
+            format!("statement outcome=\"done\" {who} seq=3 sql=\"CREATE ROLE x\""),
+            format!("statement outcome=\"refused\" sqlstate=\"42710\" {who} sql=\"CREATE ROLE x\""),
+        ]
+    );
+    boss.ok("RESET SESSION AUTHORIZATION\nCREATE ROLE y").await;
+    admin.ok("ALTER USER boss RENAME TO chief").await;
+    boss.ok("SET SESSION AUTHORIZATION \"other one\"\nCREATE ROLE z").await;
+    let rows = admin.rows("SHOW CHANGES SINCE 2").await;
+    let sessions: Vec<&str> = rows.iter().filter_map(|row| row.split('|').nth(3)).collect();
+    assert_eq!(
+        sessions,
+        [
+            "pid 7, login boss, from 192.0.2.7:5000",
+            "pid 7, from 192.0.2.7:5000",
+            "pid 7, from 192.0.2.7:5000",
+            "pid 7, login chief, from 192.0.2.7:5000",
+        ]
+    );
+}
+
+/// What is refused for want of a right is in the log, even if it would have changed nothing.
+#[tokio::test]
+async fn i08_what_is_denied_leaves_an_event_whatever_it_is() {
+    let rig = Rig::new().await;
+    let mut admin = login(&rig, "admin").await;
+    admin.ok("CREATE USER u; CREATE ROLE r; GRANT r TO u WITH SET FALSE; CREATE USER v").await;
+    let mut user = login(&rig, "u").await;
+    let (log, _guard) = Log::catch(tracing::Level::INFO);
+    for (sql, written) in [
+        ("SET ROLE r", "SET ROLE r"),
+        ("SET SESSION ROLE r", "SET ROLE r"),
+        ("SET role = 'r'", "SET ROLE r"),
+        ("SET SESSION AUTHORIZATION v", "SET SESSION AUTHORIZATION v"),
+        ("SHOW CHANGES SINCE 0", "SHOW CHANGES SINCE '…'"),
+        ("SHOW ORGS", "SHOW ORGS"),
+        ("SHOW SECRET KEYS", "SHOW SECRET KEYS"),
+        ("EXPLAIN CREATE USER w PASSWORD 'canary-1'", "EXPLAIN CREATE USER w PASSWORD REDACTED"),
+        ("REWRAP SECRETS", "REWRAP SECRETS"),
+        ("CREATE ORG o", "CREATE ORG o"),
+    ] {
+        let said = user.run(sql).await;
+        assert!(said.contains("ERROR 42501"), "{sql}: {said}");
+        let events = log.take();
+        assert_eq!(events.len(), 1, "{sql}: {events:?}");
+        let wanted = ["outcome=\"refused\" sqlstate=\"42501\"".to_owned(), format!("sql={written:?}")];
+        assert!(wanted.iter().all(|part| events[0].contains(part)), "{sql}: {events:?}");
+    }
+    user.run("SHOW ROLES; SET application_name = 'a'; EXPLAIN SELECT 1").await;
+    assert!(log.take().is_empty());
 }

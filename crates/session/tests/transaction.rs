@@ -35,6 +35,26 @@ async fn a_syntax_error_applies_nothing_and_answers_nothing() {
     assert!(admin.rows("SHOW ROLES LIKE 'a'").await.is_empty());
 }
 
+/// A long script is parsed ahead: not past what its parsing depends on.
+#[tokio::test]
+async fn a_search_path_set_in_a_long_script_holds_for_the_rest_of_it() {
+    let rig = Rig::new().await;
+    let mut admin = rig.admin().await;
+    let sets = [
+        ("SET search_path = a", "dataglot.a.v"),
+        ("SELECT set_config('search_path', 'b', false)", "dataglot.b.v"),
+        ("SELECT pg_catalog.set_config('search_path', 'c', true)", "dataglot.c.v"),
+    ];
+    for (set, view) in sets {
+        let script = format!("{set};{}CREATE VIEW v AS SELECT 1", "CREATE ROLE IF NOT EXISTS r;".repeat(1_000));
+        admin.ok(&script).await;
+        admin.ok(&format!("SHOW CREATE VIEW {view}")).await;
+        let script = format!("{}{set};CREATE VIEW w AS SELECT 1", "CREATE ROLE IF NOT EXISTS r;".repeat(1_000));
+        admin.ok(&script).await;
+        admin.ok(&format!("DROP VIEW {view}, {}", view.replace(".v", ".w"))).await;
+    }
+}
+
 #[tokio::test]
 async fn inner_commit_and_begin() {
     let rig = Rig::new().await;
