@@ -350,6 +350,10 @@ impl Session {
     async fn run_portal(&mut self, name: &str, rows_max: i32, out: &mut dyn Sink) -> Result<(), SessionError> {
         self.start_statement();
         let portal = self.prepared.portal(name)?;
+        if portal.answer.as_ref().is_some_and(|left| !left.has_rows) {
+            let message = format!("portal \"{name}\" cannot be run");
+            return Err(SessionError::new(SqlState::ObjectNotInPrerequisiteState, message));
+        }
         if portal.answer.is_none() {
             let entry = Arc::clone(&portal.entry);
             let codes = portal.formats.clone();

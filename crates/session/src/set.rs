@@ -317,6 +317,7 @@ impl Host for SelectHost<'_> {
         self.session.all_settings(&self.image)
     }
     fn set_config(&mut self, name: &str, value: &str, local: bool) -> Result<String, SessionError> {
+        settings::check_name(name).map_err(|_| settings::unrecognized_text())?;
         let scope = if local { SetScope::Local } else { SetScope::Session };
         self.session.scoped.settings.set(scope, name, Some(value))?;
         Ok(self.setting(name).unwrap_or_default())

@@ -221,3 +221,27 @@ async fn limits_of_prepared_statements() {
     admin.session.bind("big", "", &[], vec![Some(vec![b'x'; 17 << 20])], &[], &mut out).await;
     assert!(render(&out).ends_with("ERROR 53400: too many portals\n"), "{}", render(&out));
 }
+
+/// A portal without rows is run once. Rows that are all there are no error.
+#[tokio::test]
+async fn a_portal_that_has_run_is_not_run_again() {
+    let rig = Rig::new().await;
+    let mut admin = rig.admin().await;
+    for (sql, again) in [
+        ("CREATE ROLE r", "ERROR 55000: portal \"p\" cannot be run\n"),
+        ("SET application_name = 'a'", "ERROR 55000: portal \"p\" cannot be run\n"),
+        ("SELECT 1", "C SELECT 0\n"),
+    ] {
+        let mut out = Vec::new();
+        let s = &mut admin.session;
+        s.parse("", sql, &[], &mut out).await;
+        s.bind("p", "", &[], Vec::new(), &[], &mut out).await;
+        s.execute("p", 0, &mut out).await;
+        s.settle(&mut out).await;
+        out.clear();
+        s.execute("p", 0, &mut out).await;
+        assert_eq!(render(&out), again, "{sql}");
+        s.sync(&mut out).await;
+    }
+    assert!(admin.rows("SHOW ROLES LIKE 'r'").await.is_empty());
+}

@@ -93,7 +93,7 @@ async fn what_is_not_there() {
              Z I
              ERROR 0A000: relation \"orders\" cannot be queried here @15
              Z I
-             ERROR 42704: unrecognized configuration parameter \"nope\"
+             ERROR 42704: unrecognized configuration parameter
              Z I",
         )
         .await;

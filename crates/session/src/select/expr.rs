@@ -1,6 +1,7 @@
 //! Expressions of the small SELECT: their types and their values, with SQL's three truths.
 
 use std::cmp::Ordering;
+use std::num::IntErrorKind;
 
 use dataglot_model::{At, BinaryOperator, SelectExpr, SqlState};
 
@@ -203,10 +204,14 @@ fn cast(value: Value, wanted: Type, name: &str) -> Result<Value, SessionError> {
             _ => Err(SessionError::new(SqlState::UndefinedObject, format!("no such object for type {name}"))),
         },
         (Value::Text(text), Type::Int4 | Type::Int8 | Type::Oid) => {
-            text.trim().parse().map(Value::Int).map_err(|_| bad_input(name))
+            let number = text.trim().parse::<i64>().map_err(|error| match error.kind() {
+                IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => out_of_range(name),
+                _ => bad_input(name),
+            });
+            in_range(number?, wanted, name)
         }
+        (Value::Int(number), Type::Int4 | Type::Int8 | Type::Oid) => in_range(number, wanted, name),
         (value @ Value::Bool(_), Type::Bool)
-        | (value @ Value::Int(_), Type::Int4 | Type::Int8 | Type::Oid)
         | (value @ Value::Time(_), Type::Time)
         | (value @ Value::List(_), Type::TextArray) => Ok(value),
         (
@@ -214,6 +219,21 @@ fn cast(value: Value, wanted: Type, name: &str) -> Result<Value, SessionError> {
             Type::Bool | Type::Int4 | Type::Int8 | Type::Oid | Type::Time | Type::TextArray | Type::Void,
         ) => Err(SessionError::unsupported(format_args!("this cast to type {name}"))),
     }
+}
+
+fn out_of_range(kind: &str) -> SessionError {
+    SessionError::new(SqlState::NumericValueOutOfRange, format!("value is out of range for type {kind}"))
+}
+
+fn in_range(number: i64, wanted: Type, name: &str) -> Result<Value, SessionError> {
+    let fits = match wanted {
+        Type::Int4 => i32::try_from(number).is_ok(),
+        Type::Oid => u32::try_from(number).is_ok(),
+        Type::Bool | Type::Int8 | Type::Text | Type::Name | Type::Json | Type::Time | Type::TextArray | Type::Void => {
+            true
+        }
+    };
+    if fits { Ok(Value::Int(number)) } else { Err(out_of_range(name)) }
 }
 
 #[cfg(test)]
@@ -241,6 +261,16 @@ mod tests {
         assert_eq!(cast(Value::from("text"), Type::Oid, "regtype").unwrap(), Value::Int(25));
         assert_eq!(cast(Value::Int(7), Type::Text, "text").unwrap(), Value::from("7"));
         assert_eq!(cast(Value::from("x"), Type::Int4, "int4").unwrap_err().code().code(), "22P02");
+        for (value, of) in [
+            (Value::from("99999999999"), Type::Int4),
+            (Value::from("-2147483649"), Type::Int4),
+            (Value::from("99999999999999999999"), Type::Int8),
+            (Value::Int(i64::from(u32::MAX) + 1), Type::Oid),
+            (Value::Int(1 << 31), Type::Int4),
+        ] {
+            assert_eq!(cast(value.clone(), of, "int").unwrap_err().code().code(), "22003", "{value:?}");
+        }
+        assert_eq!(cast(Value::from("-2147483648"), Type::Int4, "int4").unwrap(), Value::Int(-(1 << 31)));
         assert_eq!(cast(Value::from("x"), Type::Time, "timestamptz").unwrap_err().code().code(), "0A000");
     }
 }

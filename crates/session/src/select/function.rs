@@ -5,7 +5,7 @@ use dataglot_planner::may_see;
 
 use super::Host;
 use crate::error::SessionError;
-use crate::settings::{parse_bool, unrecognized, version_text};
+use crate::settings::{parse_bool, unrecognized_text, version_text};
 use crate::value::{Type, Value};
 
 /// OIDs of our own objects start here, as PostgreSQL's do; what is added is the object's id.
@@ -93,7 +93,7 @@ pub(super) fn call(host: &mut dyn Host, name: &At<String>, args: &[Value]) -> Re
             Some(setting) => match host.setting(&setting) {
                 Some(value) => Value::Text(value),
                 None if text(1).and_then(|t| parse_bool(&t)) == Some(true) => Value::Null,
-                None => return Err(unrecognized(&setting)),
+                None => return Err(unrecognized_text()),
             },
         },
         "set_config" => match (text(0), text(1), text(2).and_then(|t| parse_bool(&t))) {

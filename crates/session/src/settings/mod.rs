@@ -70,6 +70,11 @@ pub(crate) fn unrecognized(name: &str) -> SessionError {
     SessionError::new(SqlState::UndefinedParameter, format!("unrecognized configuration parameter \"{name}\""))
 }
 
+/// The same where the name is a text, which may be anything: it is not repeated.
+pub(crate) fn unrecognized_text() -> SessionError {
+    SessionError::new(SqlState::UndefinedParameter, "unrecognized configuration parameter")
+}
+
 /// `a.b`: a setting of an extension's that anybody may make up. Not under our own prefix: a slip of the pen
 /// there would pass for a setting.
 fn is_custom(name: &str) -> bool {
