@@ -5,7 +5,7 @@
 mod common;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::ThreadId;
 
 use common::{Counter, Rig, render};
@@ -48,7 +48,8 @@ async fn a_timeout_stops_hashing() {
 struct Gate {
     test: ThreadId,
     asked: AtomicUsize,
-    shut: Mutex<()>,
+    is_open: Mutex<bool>,
+    opened: Condvar,
     numbers: Counter,
 }
 
@@ -56,7 +57,8 @@ impl Entropy for Gate {
     fn fill(&self, bytes: &mut [u8]) -> Result<(), EntropyError> {
         if std::thread::current().id() != self.test {
             self.asked.fetch_add(1, Ordering::SeqCst);
-            drop(self.shut.lock().unwrap_or_else(PoisonError::into_inner));
+            let is_open = self.is_open.lock().unwrap_or_else(PoisonError::into_inner);
+            drop(self.opened.wait_while(is_open, |is_open| !*is_open));
         }
         self.numbers.fill(bytes)
     }
@@ -68,20 +70,21 @@ async fn a_hash_that_nobody_waits_for_still_counts() {
     let rig = Rig::new().await;
     let numbers = Counter::default();
     let test = std::thread::current().id();
-    let gate = Arc::new(Gate { test, asked: AtomicUsize::new(0), shut: Mutex::new(()), numbers });
+    let (is_open, opened) = (Mutex::new(false), Condvar::new());
+    let gate = Arc::new(Gate { test, asked: AtomicUsize::new(0), is_open, opened, numbers });
     let config = EngineConfig { scram_iterations: 4096, hashing_max: 1, ..EngineConfig::default() };
     let entropy = Arc::clone(&gate) as Arc<dyn Entropy>;
     let clock = Arc::clone(&rig.clock) as Arc<dyn dataglot_session::Clock>;
     let engine = Engine::open(Arc::clone(&rig.store), KeyRing::parse(common::KEY).unwrap(), config, clock, entropy);
     let login = Login { user: "admin".to_owned(), ..Login::default() };
     let mut admin = common::Client { session: Session::start(engine.unwrap(), login).await.unwrap() };
-    let shut = gate.shut.lock().unwrap();
     admin.ok("SET statement_timeout = 1").await;
     for user in 0..8 {
         let sql = format!("CREATE USER u{user} PASSWORD 'x'");
         admin.check(&sql, "ERROR 57014: canceling statement due to statement timeout\nZ I").await;
     }
-    drop(shut);
+    *gate.is_open.lock().unwrap() = true;
+    gate.opened.notify_all();
     admin.ok("SET statement_timeout = 0\nCREATE USER u PASSWORD 'x'").await;
     assert_eq!(gate.asked.load(Ordering::SeqCst), 2, "the first, and the one that was waited for");
 }

@@ -204,9 +204,9 @@ fn cast(value: Value, wanted: Type, name: &str) -> Result<Value, SessionError> {
             _ => Err(SessionError::new(SqlState::UndefinedObject, format!("no such object for type {name}"))),
         },
         (Value::Text(text), Type::Int4 | Type::Int8 | Type::Oid) => {
-            let number = text.trim().parse::<i64>().map_err(|error| match error.kind() {
-                IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => out_of_range(name),
-                _ => bad_input(name),
+            let number = text.trim().parse::<i64>().map_err(|error| {
+                let is_long = matches!(error.kind(), IntErrorKind::PosOverflow | IntErrorKind::NegOverflow);
+                if is_long { out_of_range(name) } else { bad_input(name) }
             });
             in_range(number?, wanted, name)
         }
