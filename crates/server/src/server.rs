@@ -237,6 +237,9 @@ impl Server {
         let admission =
             Admission::new(config.connections_max, config.connections_per_address_max, config.connections_reserved);
         let sockets = descriptors::allow(config.connections_max.saturating_add(config.connections_waiting_max));
+        if sockets < config.connections_max {
+            tracing::warn!(sockets, "the limit on open files allows fewer connections than max_connections");
+        }
         let waiting_max = config.connections_waiting_max.min(sockets.saturating_sub(config.connections_max));
         let limiter = Limiter::new(config.cancels_per_second_max);
         let shutdown_timeout = config.shutdown_timeout;
