@@ -19,6 +19,7 @@ pub mod conformance;
 pub mod copy;
 mod error;
 pub mod fault;
+mod feed;
 mod follower;
 mod freshness;
 mod group;

@@ -6,6 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use dataglot_model::{HeadRecord, OrgName, Seq, TransactionId};
 
+use crate::feed::Feed;
 use crate::record::{key, transaction_id};
 use crate::redb::backup;
 use crate::{Base, CommitError, DeltaSink, Group, ImageSink, MetaStore, StoreError, StoreFacts, Table, Watcher};
@@ -168,8 +169,13 @@ impl MetaStore for MemoryStore {
         let mut prefix = Vec::new();
         key::org_prefix(org, &mut prefix);
         let from = key::of_change(after.next(), 0);
-        let rows = content.scan(Table::Changes, &prefix, &from);
-        feed(rows, limit, sink);
+        let mut feed = Feed::new(limit, sink);
+        for (key, value) in content.scan(Table::Changes, &prefix, &from) {
+            let Ok((seq, step)) = key::read_change(key) else { continue };
+            if !feed.row(seq, step, value) {
+                break;
+            }
+        }
         Ok(())
     }
 
@@ -226,27 +232,5 @@ impl MetaStore for MemoryStore {
         let content = self.content();
         let bytes: usize = content.rows.iter().map(|((_, key), value)| key.len() + value.len()).sum();
         Ok(u64::try_from(bytes).unwrap_or(u64::MAX))
-    }
-}
-
-/// Hands the rows of up to `limit` transactions to `sink`, as [`MetaStore::changes`] says.
-fn feed<'a>(
-    rows: impl Iterator<Item = (&'a [u8], &'a [u8])>,
-    limit: usize,
-    sink: &mut dyn FnMut(Seq, u32, &[u8]) -> bool,
-) {
-    let mut last = None;
-    let mut left = limit;
-    let mut more = true;
-    for (key, value) in rows {
-        let Ok((seq, step)) = key::read_change(key) else { continue };
-        if last != Some(seq) {
-            if left == 0 || !more {
-                return;
-            }
-            left -= 1;
-            last = Some(seq);
-        }
-        more &= sink(seq, step, value);
     }
 }

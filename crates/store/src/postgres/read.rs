@@ -9,6 +9,7 @@ use super::connection::{Connection, Failure, Prepared, Session};
 use super::layout::from_columns;
 use super::wire::{HEAD, read_change_key, read_columns, read_head, seq_to_sql};
 use crate::StoreError;
+use crate::feed::Feed;
 
 /// Begins a snapshot.
 const BEGIN_SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
@@ -62,25 +63,20 @@ pub(super) fn changes(
         let begin = async { Ok::<_, Failure>(session.client.batch_execute(BEGIN_SNAPSHOT).await?) };
         let mut place = (seq_to_sql(after), i32::MAX);
         let ((), mut page) = try_join(begin, read_page(session, org, place)).await?;
-        let (mut last, mut left, mut more) = (None, limit, true);
+        let mut feed = Feed::new(limit, sink);
         let mut value = Vec::new();
         'pages: loop {
             for row in &page {
                 place = (row.try_get(0)?, row.try_get(1)?);
                 let (seq, step) = read_change_key(place.0, place.1)?;
-                if last != Some(seq) {
-                    if left == 0 || !more {
-                        break 'pages;
-                    }
-                    left -= 1;
-                    last = Some(seq);
-                }
                 value.clear();
                 if let Some(columns) = read_columns(row, 2)? {
                     from_columns(&columns, &mut value);
                 }
                 *begun = true;
-                more &= sink(seq, step, &value);
+                if !feed.row(seq, step, &value) {
+                    break 'pages;
+                }
             }
             if is_last(&page) {
                 break;

@@ -20,6 +20,7 @@ use dataglot_model::{HeadRecord, OrgName, Seq, TransactionId};
 
 use self::gate::Gate;
 use self::open::{Opened, open_source};
+use crate::feed::Feed;
 use crate::record::{Bad, Damage, key, transaction_id};
 use crate::{CommitError, DeltaSink, Group, ImageSink, MetaStore, StoreError, StoreFacts, Table, Watcher, record};
 
@@ -299,19 +300,14 @@ impl MetaStore for RedbStore {
             if std::mem::replace(&mut begun, true) {
                 return Ok(Err(StoreError::Poisoned));
             }
-            let (mut last, mut left, mut more) = (None, limit, true);
+            let mut feed = Feed::new(limit, sink);
             for row in txn.open_table(definition(Table::Changes))?.range(start.as_slice()..end.as_slice())? {
                 let (key, value) = row?;
                 let key = key.value().get(prefix.len()..).unwrap_or_default();
                 let Ok((seq, step)) = key::read_change(key) else { continue };
-                if last != Some(seq) {
-                    if left == 0 || !more {
-                        break;
-                    }
-                    left -= 1;
-                    last = Some(seq);
+                if !feed.row(seq, step, value.value()) {
+                    break;
                 }
-                more &= sink(seq, step, value.value());
             }
             Ok(Ok(()))
         })

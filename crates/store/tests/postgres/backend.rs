@@ -119,6 +119,27 @@ fn h06_a_halted_org_is_refused_to_everybody() {
     assert_eq!(committed(&database), "2");
 }
 
+/// H-06: in the middle of a restore there is no head to mark. It is marked when it comes.
+#[test]
+fn h06_heads_that_are_not_there_yet_are_no_drop() {
+    let database = Cluster::shared().database();
+    let one = hub(open(&database));
+    create(&one, 2, "a").unwrap();
+    database.execute("DELETE FROM dataglot.heads");
+    until("it is noticed", || one.diverged(&default()).is_some());
+    assert!(has(&one, "a"));
+    let diverged = || SubmitError::Failed(StoreError::Diverged { org: default(), seen: Seq(2) });
+    assert_eq!(create(&one, 3, "b"), Err(diverged()));
+    assert_eq!(one.store().halt(&default(), Seq(2)), Err(StoreError::NoSuchOrg(default())));
+    let two = Hub::open(open(&database), Planner, HubLimits::default()).unwrap();
+    database.execute("INSERT INTO dataglot.heads (org, org_id, seq, next_id, at) VALUES ('default', 1, 1, 1, 1)");
+    let mark = "SELECT coalesce(halted_at_seq, 0) FROM dataglot.heads";
+    until("it is marked", || database.query_one(mark) == "2");
+    // So it stops others, too.
+    until("the other one is refused", || create(&two, 4, "b") == Err(diverged()));
+    assert!(has(&one, "a"));
+}
+
 /// What is deleted with an org is deleted everywhere, and nothing of another one.
 #[test]
 fn an_org_goes_with_all_its_rows() {
