@@ -131,15 +131,15 @@ impl<C: Compiler> Committer<C> {
                 Fate::Conflict => {
                     self.follower.metrics.conflict();
                     jobs = planned.into_iter().map(|p| p.job).collect();
-                    if let Err(error) = self.catch_up(&build, attempt) {
+                    if let Err(error) = self.catch_up(&build, &mut jobs, attempt) {
                         return fail(jobs, &error);
                     }
                 }
                 Fate::Fenced => {
                     self.follower.metrics.conflict();
                     jobs = planned.into_iter().map(|p| p.job).collect();
-                    let renamed = jobs.iter_mut().try_for_each(rename).and_then(|()| self.catch_up(&build, attempt));
-                    if let Err(error) = renamed {
+                    let renamed = jobs.iter_mut().try_for_each(rename);
+                    if let Err(error) = renamed.and_then(|()| self.catch_up(&build, &mut jobs, attempt)) {
                         return fail(jobs, &error);
                     }
                 }
@@ -388,13 +388,22 @@ impl<C: Compiler> Committer<C> {
     }
 
     /// Takes over what other writers have made of the group's orgs.
-    fn catch_up(&mut self, build: &Build<C::State>, attempt: u32) -> Result<(), StoreError> {
+    fn catch_up(&mut self, build: &Build<C::State>, jobs: &mut [Job<C>], attempt: u32) -> Result<(), StoreError> {
         let mut orgs = build.orgs();
         if attempt + 1 >= LOSSES_MAX
             && let (Some(org), None) = (orgs.next(), orgs.next())
-            && self.follower.store.take_turn(org).is_ok()
         {
-            return self.take_over(org);
+            match self.follower.store.take_turn(org) {
+                Ok(is_fenced) => {
+                    if is_fenced {
+                        jobs.iter_mut().try_for_each(rename)?;
+                    }
+                    return self.take_over(org);
+                }
+                // Whoever has it keeps it for longer than anybody is to wait.
+                Err(error @ StoreError::Unavailable { .. }) => return Err(error),
+                Err(error) => tracing::debug!(%error, "it is not our turn to write"),
+            }
         }
         if attempt > 0 && !build.is_empty() {
             // Two writers that collide again and again must get out of step; ids are random enough. The wait

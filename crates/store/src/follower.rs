@@ -1,14 +1,14 @@
 //! What the committer does between groups: it brings images up to what other writers have made of the
 //! store. All images of loaded orgs change on its thread only, so they never go backwards.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use dataglot_model::{HeadRecord, OrgName, Seq};
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, oneshot};
 
 use crate::catch_up::{CaughtUp, DeltaLimits, catch_up};
 use crate::freshness::Contact;
@@ -50,11 +50,28 @@ impl<S: State> Follower<S> {
                 self.metrics.behind(0);
             }
         }
+        self.answer(asked);
+    }
+
+    /// Answers who wants to know when an image is as new as the store: with one question to the store for all of
+    /// them, so that one that does not answer is waited for once.
+    fn answer(&mut self, asked: BTreeMap<OrgName, Vec<oneshot::Sender<Result<(), StoreError>>>>) {
+        if asked.is_empty() {
+            return;
+        }
+        let mut heads = self.store.heads_of(asked.keys().cloned().collect());
+        let mut known = heads.as_mut().map(|heads| heads.drain(..));
         for (org, askers) in asked {
-            let outcome = self.confirm(&org, self.images.get(&org).map(|s| s.head()));
+            let outcome = match &mut known {
+                Ok(heads) => match heads.next() {
+                    Some((_, head)) if head == self.images.get(&org).map(|s| s.head()) => Ok(()),
+                    Some(_) | None => self.catch_up(&org),
+                },
+                Err(error) => Err(error.clone()),
+            };
             for asker in askers {
                 // He may be gone.
-                let _ = asker.send(outcome.clone().map(drop));
+                let _ = asker.send(outcome.clone());
             }
         }
     }

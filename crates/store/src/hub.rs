@@ -19,6 +19,7 @@ use crate::images::Images;
 use crate::queue::{Job, PushError, Queue};
 use crate::reader::Readers;
 use crate::record::{ChangeEntry, Damage, read_changes};
+use crate::turns::Turns;
 use crate::{Compiler, Freshness, MetaStore, Metrics, State, StoreError, Submission, SubmitError, Ticket};
 
 /// How long a store may take to say how new it is.
@@ -109,6 +110,9 @@ struct Shared<C: Compiler> {
     compiler: Arc<C>,
     events: broadcast::Sender<Event>,
     readers: Readers,
+    /// What waits for who commits must not hold up what only reads.
+    settlers: Readers,
+    settling: Turns,
     contact: Arc<Contact>,
     metrics: Arc<Metrics>,
 }
@@ -165,9 +169,11 @@ impl<C: Compiler> Hub<C> {
             .map_err(|e| StoreError::io("start a thread for", &e))?;
         let running = Arc::new(Running { queue: Arc::clone(&queue), thread: Mutex::new(Some(thread)) });
         store.watch(Arc::new(Watch::new(&queue, &images, Arc::clone(&contact), Arc::clone(&metrics))))?;
-        let readers = Readers::start()?;
+        let (readers, settlers) = (Readers::start()?, Readers::start()?);
+        let settling = Turns::default();
         let store_id = facts.store_id;
-        let shared = Shared { store, store_id, images, queue, compiler, events, readers, contact, metrics };
+        let shared =
+            Shared { store, store_id, images, queue, compiler, events, readers, settlers, settling, contact, metrics };
         Ok(Hub { shared: Arc::new(shared), running })
     }
 
@@ -349,13 +355,21 @@ impl<C: Compiler> Hub<C> {
         self.shared.readers.run(move || read_changes(store.as_ref(), &org, after, limit)).await
     }
 
-    /// The number of the transaction `id` of the org, if it was committed. If not, it never will be.
+    /// The number of the transaction `id` of the org, if it was committed. If not, it never will be. The store is
+    /// asked by one after the other: to make it so holds up who commits to the org.
     ///
     /// # Errors
     /// The store cannot say, or cannot make it so.
     pub async fn transaction(&self, org: &OrgName, id: TransactionId) -> Result<Option<Seq>, StoreError> {
+        let turn = self.shared.settling.turn(org).await;
         let (store, org) = (Arc::clone(&self.shared.store), org.clone());
-        self.shared.readers.run(move || store.settle_transaction(&org, id)).await
+        let settle = move || {
+            let settled = store.settle_transaction(&org, id);
+            // Not before, even if nobody waits for the answer any more.
+            drop(turn);
+            settled
+        };
+        self.shared.settlers.run(settle).await
     }
 
     /// The identity of the store.

@@ -36,6 +36,7 @@ mod redb;
 mod state;
 mod table;
 mod ticket;
+mod turns;
 
 pub use error::{CommitError, Holder, StoreError};
 pub use freshness::Freshness;

@@ -135,6 +135,15 @@ pub trait MetaStore: Send + Sync + 'static {
     /// [`StoreError`] says why not.
     fn head(&self, org: &OrgName) -> Result<Option<HeadRecord>, StoreError>;
 
+    /// The heads of some orgs, in their order, as they are at one time or one after the other.
+    ///
+    /// # Errors
+    /// [`StoreError`] says why not.
+    #[allow(clippy::type_complexity, reason = "a list of pairs")]
+    fn heads_of(&self, orgs: Vec<OrgName>) -> Result<Vec<(OrgName, Option<HeadRecord>)>, StoreError> {
+        orgs.into_iter().map(|org| Ok((org.clone(), self.head(&org)?))).collect()
+    }
+
     /// Hands the org's head to `sink`, then every row of its image ([`Table::IMAGE`]), all of one
     /// committed state. Nothing, if there is no such org.
     ///
@@ -167,13 +176,14 @@ pub trait MetaStore: Send + Sync + 'static {
     /// Waits until nobody else writes to the org, and keeps it so until the next commit, or until
     /// [`MetaStore::pass_turn`]. For who has lost to other writers again and again: they go on from what they
     /// wrote, and who has to read that first is always a step behind. Nothing happens in a store that is not
-    /// shared.
+    /// shared. True: somebody may have been told of a transaction of ours that it will never be committed, so
+    /// those that were planned get other ids.
     ///
     /// # Errors
     /// [`StoreError`]: it is not our turn now.
-    fn take_turn(&self, org: &OrgName) -> Result<(), StoreError> {
+    fn take_turn(&self, org: &OrgName) -> Result<bool, StoreError> {
         let _ = org;
-        Ok(())
+        Ok(false)
     }
 
     /// Lets others write, if it is our turn.

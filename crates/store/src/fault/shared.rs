@@ -147,7 +147,7 @@ impl MetaStore for SharedStore {
         Ok(())
     }
 
-    fn take_turn(&self, org: &OrgName) -> Result<(), StoreError> {
+    fn take_turn(&self, org: &OrgName) -> Result<bool, StoreError> {
         self.store()?.take_turn(org)
     }
 

@@ -141,6 +141,10 @@ impl MetaStore for FaultStore {
         self.inner.head(org)
     }
 
+    fn heads_of(&self, orgs: Vec<OrgName>) -> Result<Vec<(OrgName, Option<HeadRecord>)>, StoreError> {
+        self.inner.heads_of(orgs)
+    }
+
     fn load(&self, org: &OrgName, sink: &mut dyn ImageSink) -> Result<(), StoreError> {
         self.inner.load(org, sink)
     }
@@ -157,7 +161,7 @@ impl MetaStore for FaultStore {
         self.inner.halt(org, seen)
     }
 
-    fn take_turn(&self, org: &OrgName) -> Result<(), StoreError> {
+    fn take_turn(&self, org: &OrgName) -> Result<bool, StoreError> {
         self.inner.take_turn(org)
     }
 

@@ -65,7 +65,7 @@ fn attempt(
     (base, fence): (Option<Seq>, i64),
 ) -> Result<bool, (Failure, bool)> {
     let sent = Cell::new(false);
-    let moved = connection.run(async |session| {
+    let moved = connection.run_to_commit(async |session| {
         let tables = chunk.parameters(base)?;
         let statement = session.prepare(which(&tables), &types(&tables), || sql(&tables)).await?;
         let (old, new) = (base_numbers(org.base), head_numbers(&head));

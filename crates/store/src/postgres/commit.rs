@@ -6,6 +6,8 @@
 //! parts that write see no row of `heads` if it was not at its base. Everything else is a transaction of
 //! several statements.
 
+use std::time::Duration;
+
 use dataglot_model::{HeadRecord, OrgName};
 use futures_util::future::{try_join, try_join_all};
 use tokio_postgres::Statement;
@@ -24,6 +26,10 @@ use crate::{Base, CommitError, Group, OrgGroup, StoreError, Table};
 
 /// About how many bytes of rows are sent at once.
 const CHUNK_BYTES_MAX: usize = 4 << 20;
+/// How long a statement may take that removes what an org has in one table.
+const ERASING: Duration = Duration::from_secs(600);
+/// Of how many transactions the history is removed at once: the trigger that guards it keeps what was removed.
+const ERASED_AT_ONCE: i64 = 10_000;
 
 /// Why a group was not committed, and what is left of the connection.
 pub(super) struct GivenUp {
@@ -47,7 +53,7 @@ impl GivenUp {
                 ]
                 .contains(&refused.code)
             }
-            Failure::Silent | Failure::Store(_) => false,
+            Failure::Silent | Failure::Warned | Failure::Store(_) => false,
         };
         let broken = again || !matches!(failure, Failure::Store(_) | Failure::Refused(_));
         GivenUp { error: known(failure), broken, again }
@@ -56,7 +62,7 @@ impl GivenUp {
     /// The server may have committed.
     pub(super) fn at_the_end(failure: Failure) -> Self {
         match failure {
-            Failure::Lost(_) | Failure::Silent => {
+            Failure::Lost(_) | Failure::Silent | Failure::Warned => {
                 GivenUp { error: CommitError::Unknown(failure.into_store_error("write")), broken: true, again: false }
             }
             Failure::Refused(_) | Failure::Store(_) => GivenUp::before_the_end(failure),
@@ -67,8 +73,8 @@ impl GivenUp {
 /// The error when nothing was written.
 fn known(failure: Failure) -> CommitError {
     if let Failure::Refused(refused) = &failure {
-        let conflicts =
-            [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED, SqlState::LOCK_NOT_AVAILABLE];
+        // A lock that is not to be had is none: to wait for it again and again would hold up everything else.
+        let conflicts = [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED];
         if conflicts.contains(&refused.code) {
             return CommitError::Conflict;
         }
@@ -110,17 +116,26 @@ pub(super) fn write(
     }
 }
 
-/// Begins a transaction, unless one has begun, and waits for the head of the org.
-pub(super) fn lock(connection: &mut Connection, org: &OrgName, begun: bool) -> Result<(), Failure> {
-    connection.run(async |session| {
+/// Begins a transaction, unless one has begun, and waits for the head of the org. Nobody moves its fence from then
+/// on. True: somebody has since the writer looked.
+pub(super) fn lock(
+    connection: &mut Connection,
+    org: &OrgName,
+    begun: bool,
+    fences: &mut Fences,
+) -> Result<bool, Failure> {
+    let fence = connection.run(async |session| {
         if !begun {
             session.client.batch_execute("BEGIN").await?;
         }
         let name = org.as_str();
-        let sql = "SELECT FROM heads WHERE org = $1 FOR UPDATE";
-        session.client.execute_typed(sql, &[(&name, Type::TEXT)]).await?;
-        Ok(())
-    })
+        let sql = "SELECT fence FROM heads WHERE org = $1 FOR UPDATE";
+        let row = session.client.query_typed_opt(sql, &[(&name, Type::TEXT)]).await?;
+        Ok(row.map(|row| row.try_get::<_, i64>(0)).transpose()?)
+    })?;
+    // Without a head there is nothing to be at.
+    let Some(fence) = fence else { return Ok(false) };
+    Ok(fences.insert(org.clone(), fence).is_some_and(|known| known != fence))
 }
 
 /// Gives up what was begun.
@@ -155,9 +170,11 @@ pub(super) fn head_numbers(head: &HeadRecord) -> [i64; 4] {
 
 /// Returns when everything that was committed before is where a commit has to be to be acknowledged: a
 /// transaction that only writes to the log waits for all of the log before it.
-pub(super) async fn wait_for_standbys(session: &Session) -> Result<(), Failure> {
-    session.client.query_typed("SELECT pg_logical_emit_message(true, 'dataglot', '')", &[]).await?;
-    Ok(())
+pub(super) fn wait_for_standbys(connection: &mut Connection) -> Result<(), Failure> {
+    connection.run_to_commit(async |session| {
+        session.client.query_typed("SELECT pg_logical_emit_message(true, 'dataglot', '')", &[]).await?;
+        Ok(())
+    })
 }
 
 /// Where the writer has seen the org's fence.
@@ -209,7 +226,7 @@ fn write_in_steps(
     for org in &orgs {
         write_rows(connection, org).map_err(GivenUp::before_the_end)?;
     }
-    let committed = connection.run(async |session| Ok(session.client.batch_execute("COMMIT").await?));
+    let committed = connection.run_to_commit(async |session| Ok(session.client.batch_execute("COMMIT").await?));
     committed.map_err(GivenUp::at_the_end)
 }
 
@@ -272,11 +289,24 @@ fn write_rows(connection: &mut Connection, org: &OrgGroup<'_>) -> Result<(), Fai
 /// Removes every row of an org whose head was taken away, history included, and gives it its new head.
 async fn erase(session: &Session, org: &OrgGroup<'_>) -> Result<(), Failure> {
     let name = org.org.as_str();
-    for table in Table::IMAGE.into_iter().chain([Table::Changes]) {
+    let limit = format!("SET LOCAL statement_timeout = {}", ERASING.as_millis());
+    session.client.batch_execute(&limit).await?;
+    for table in Table::IMAGE {
         let sql = format!("DELETE FROM {table} WHERE org = $1");
+        session.asked_much(ERASING);
         session.client.execute_typed(&sql, &[(&name, Type::TEXT)]).await?;
-        session.heard();
     }
+    let [_, last, _] = base_numbers(org.base);
+    let (mut after, sql) = (0, "DELETE FROM changes WHERE org = $1 AND seq > $2 AND seq <= $3");
+    while after < last {
+        let up_to = after.saturating_add(ERASED_AT_ONCE);
+        session.asked_much(ERASING);
+        let parameters: [(&(dyn ToSql + Sync), Type); 3] =
+            [(&name, Type::TEXT), (&after, Type::INT8), (&up_to, Type::INT8)];
+        session.client.execute_typed(sql, &parameters).await?;
+        after = up_to;
+    }
+    session.heard();
     if let Some(new) = org.head.as_ref().map(head_numbers) {
         let mut parameters: Vec<(&(dyn ToSql + Sync), Type)> = vec![(&name, Type::TEXT)];
         parameters.extend(new.iter().map(|n| (n as &(dyn ToSql + Sync), Type::INT8)));

@@ -18,7 +18,7 @@ use tokio_postgres::{AsyncMessage, Client, Notification, Statement};
 use super::PostgresError;
 use super::connect::{Link, MessageStream, connect};
 use super::dsn::Dsn;
-use super::migrate::ensure;
+use super::migrate::{self, ensure};
 use super::probe::{Finding, probe};
 use crate::{StoreError, Table};
 
@@ -37,6 +37,8 @@ pub(super) enum Failure {
     Lost(Arc<str>),
     /// Nothing was heard from the server for too long.
     Silent,
+    /// It was committed, and the server warned that it may be nowhere else.
+    Warned,
     /// It was given up on this side.
     Store(StoreError),
 }
@@ -113,7 +115,11 @@ impl Failure {
                 tracing::warn!(doing, %reason, "meta store: the connection was lost");
                 StoreError::ConnectionLost
             }
-            Failure::Silent => StoreError::Unavailable { reason: "the server did not answer in time".into() },
+            Failure::Silent => silent(),
+            Failure::Warned => {
+                let reason = "the server did not wait for the standby that a commit has to reach".into();
+                StoreError::Unavailable { reason }
+            }
             Failure::Refused(Refused { code, message }) => {
                 tracing::error!(doing, sqlstate = code.code(), message, "meta store: the server refused a statement");
                 if code == SqlState::DISK_FULL {
@@ -129,6 +135,11 @@ impl Failure {
             }
         }
     }
+}
+
+/// The error where the server does not answer.
+pub(super) fn silent() -> StoreError {
+    StoreError::Unavailable { reason: "the server did not answer in time".into() }
 }
 
 /// What every connection of a store is made from.
@@ -202,6 +213,11 @@ impl Session {
     pub(super) fn heard(&self) {
         self.deadline.set(Instant::now() + self.patience);
     }
+
+    /// The server was given a statement that it may take `limit` for.
+    pub(super) fn asked_much(&self, limit: Duration) {
+        self.deadline.set(Instant::now() + limit + GRACE);
+    }
 }
 
 /// What carries a session's statements.
@@ -210,6 +226,8 @@ pub(super) struct Driver {
     messages: Option<MessageStream>,
     /// What came in unasked: notifications, if the session listens.
     pub(super) notifications: Vec<Notification>,
+    /// The server has warned of something since this was taken back.
+    warned: bool,
 }
 
 /// A connection.
@@ -233,16 +251,20 @@ pub(super) async fn open_session(
     purpose: &'static str,
     patience: Duration,
 ) -> Result<(Session, Driver), Failure> {
-    let link = connect(&settings.dsn, purpose).await;
-    let Link { client, messages, .. } = link.map_err(|error| {
+    let link = connect(&settings.dsn, purpose, settings.statement_timeout).await;
+    let Link { client, messages, role, target, .. } = link.map_err(|error| {
         tracing::debug!(purpose, %error, "meta store: cannot connect");
         Failure::Store(StoreError::Unavailable { reason: error.to_string().into() })
     })?;
+    if role.standby || role.read_only {
+        // What it has may be older than what was seen already, whatever `target_session_attrs` admits.
+        let error = PostgresError::Replica { location: settings.dsn.only(target).location() };
+        return Err(Failure::Store(StoreError::Unavailable { reason: error.to_string().into() }));
+    }
     let deadline = Cell::new(Instant::now() + patience);
     let session = Session { client, statements: RefCell::default(), deadline, patience };
-    let mut driver = Driver { messages: Some(messages), notifications: Vec::new() };
-    let set_up = set_up(settings.statement_timeout);
-    driver.drive(&session, async { Ok(session.client.batch_execute(&set_up).await?) }).await?;
+    let mut driver = Driver { messages: Some(messages), notifications: Vec::new(), warned: false };
+    driver.drive(&session, async { Ok(session.client.batch_execute(PLANNING).await?) }).await?;
     Ok((session, driver))
 }
 
@@ -258,7 +280,8 @@ pub(super) fn ensure_schema(dsn: &Dsn, store_id: Option<[u8; 16]>) -> Result<(),
                 "meta store: the server weakens its promises"
             );
         }
-        let Link { mut client, mut messages, .. } = connect(dsn, "migrate").await.map_err(PostgresError::from)?;
+        let Link { mut client, mut messages, .. } =
+            connect(dsn, "migrate", migrate::STATEMENT_TIMEOUT).await.map_err(PostgresError::from)?;
         let mut ensured = pin!(ensure(&mut client, store_id));
         poll_fn(|cx| {
             if let Poll::Ready(done) = ensured.as_mut().poll(cx) {
@@ -276,14 +299,8 @@ pub(super) fn ensure_schema(dsn: &Dsn, store_id: Option<[u8; 16]>) -> Result<(),
 
 /// Statements are planned once, when a store may still be empty: what is right for a few rows must not be
 /// what is done with a million. Every statement finds its rows by an index.
-fn set_up(statement_timeout: Duration) -> String {
-    format!(
-        "SET statement_timeout = {}; SET plan_cache_mode = force_generic_plan; SET jit = off; \
-         SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; \
-         SET enable_bitmapscan = off",
-        statement_timeout.as_millis()
-    )
-}
+const PLANNING: &str = "SET plan_cache_mode = force_generic_plan; SET jit = off; SET enable_seqscan = off; \
+                        SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_bitmapscan = off";
 
 impl Driver {
     /// Runs `work` while the connection is driven, for as long as the server is heard from.
@@ -320,7 +337,13 @@ impl Driver {
                 Poll::Ready(Some(Ok(AsyncMessage::Notification(notification)))) => {
                     self.notifications.push(notification);
                 }
-                // A notice.
+                Poll::Ready(Some(Ok(AsyncMessage::Notice(notice)))) => {
+                    if notice.parsed_severity() == Some(Severity::Warning) {
+                        tracing::warn!(sqlstate = notice.code().code(), "meta store: the server warns");
+                        self.warned = true;
+                    }
+                }
+                // There is no other kind.
                 Poll::Ready(Some(Ok(_))) => {}
                 Poll::Ready(Some(Err(error))) => {
                     tracing::debug!(%error, "meta store: a connection ended");
@@ -366,6 +389,17 @@ impl Connection {
         };
         let session = &*session;
         runtime.block_on(driver.drive(session, work(session)))
+    }
+
+    /// The same for what ends with a commit. A server that is told not to wait for a standby any longer says that
+    /// all went well, and warns.
+    pub(super) fn run_to_commit<T>(
+        &mut self,
+        work: impl AsyncFnOnce(&Session) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        self.driver.warned = false;
+        let done = self.run(work)?;
+        if self.driver.warned { Err(Failure::Warned) } else { Ok(done) }
     }
 
     /// Whether the server has hung up meanwhile, as far as is known here.

@@ -73,6 +73,9 @@ async fn follow(reach: &Reach, told: &Told, watcher: &dyn Watcher) {
     reach.set_followed(true);
     loop {
         let Err(failure) = listen(reach, told, watcher, &mut wait).await;
+        if matches!(failure, Failure::Silent) {
+            reach.fell_silent();
+        }
         watcher.lost(&failure.into_unavailable("follow"));
         tokio::time::sleep(jittered(wait)).await;
         wait = (wait * 2).min(WAIT_MAX);
@@ -130,6 +133,8 @@ async fn listen(
 /// Reads the heads.
 async fn look(session: &Session, driver: &mut Driver, watcher: &dyn Watcher, at: Instant) -> Result<(), Failure> {
     let orgs = watcher.orgs();
+    // What was told before is in the heads.
+    driver.notifications.clear();
     let heads = driver.drive(session, read_heads_of(session, orgs)).await?;
     watcher.seen(at, heads);
     Ok(())

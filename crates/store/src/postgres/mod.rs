@@ -154,6 +154,10 @@ impl MetaStore for PostgresStore {
         self.ask(async |session| read::read_head_of(session, org).await)
     }
 
+    fn heads_of(&self, orgs: Vec<OrgName>) -> Result<Vec<(OrgName, Option<HeadRecord>)>, StoreError> {
+        self.ask(async |session| read::read_heads_of(session, orgs.clone()).await)
+    }
+
     fn load(&self, org: &OrgName, sink: &mut dyn ImageSink) -> Result<(), StoreError> {
         let mut begun = false;
         self.readers.read(&self.reach, |connection| load::load(connection, org, &mut begun, sink))
@@ -174,14 +178,15 @@ impl MetaStore for PostgresStore {
         self.ask(async |session| read::halt(session, org, seen).await)
     }
 
-    fn take_turn(&self, org: &OrgName) -> Result<(), StoreError> {
+    fn take_turn(&self, org: &OrgName) -> Result<bool, StoreError> {
         let mut writer = self.writer();
         let mut connection = writer.take(&self.reach)?;
         let begun = writer.take_turn();
-        commit::lock(&mut connection, org, begun).map_err(|failure| failure.into_store_error("write"))?;
+        let locked = commit::lock(&mut connection, org, begun, writer.fences());
+        let is_fenced = locked.map_err(|failure| failure.into_store_error("write"))?;
         writer.begun();
         writer.keep(connection);
-        Ok(())
+        Ok(is_fenced)
     }
 
     fn pass_turn(&self) {
@@ -241,21 +246,20 @@ impl MetaStore for PostgresStore {
         }
         let mut connection = writer.take(&self.reach)?;
         let found = read::find_transaction(&mut connection, org, id).map_err(|f| f.into_store_error("read"))?;
-        if found.is_some() {
-            // A session that was ended while it waited for a standby leaves its transaction visible here and
-            // perhaps nowhere else.
-            connection.run(commit::wait_for_standbys).map_err(|f| f.into_store_error("write"))?;
-        }
+        // A session that was ended while it waited for a standby leaves its transaction visible here and perhaps
+        // nowhere else. That may be another one than this, and there is no doubt about it from here on.
+        commit::wait_for_standbys(&mut connection).map_err(|f| f.into_store_error("write"))?;
         writer.keep(connection);
         writer.settled();
         Ok(found)
     }
 
     fn settle_transaction(&self, org: &OrgName, id: TransactionId) -> Result<Option<Seq>, StoreError> {
-        match self.find_transaction(org, id)? {
-            Some(seq) => Ok(Some(seq)),
-            None => self.ask(async |session| read::settle(session, org, id).await),
+        let is_in_doubt = self.writer().is_in_doubt();
+        if is_in_doubt && let Some(seq) = self.find_transaction(org, id)? {
+            return Ok(Some(seq));
         }
+        self.readers.read(&self.reach, |connection| read::settle(connection, org, id))
     }
 
     fn meta_get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {

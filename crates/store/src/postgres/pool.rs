@@ -39,6 +39,9 @@ impl Readers {
         mut read: impl FnMut(&mut Connection) -> Result<T, Failure>,
     ) -> Result<T, StoreError> {
         for again in [true, false] {
+            if reach.is_silent() {
+                self.lock().forget_idle();
+            }
             let mut lease = self.lease();
             let connection = match &mut lease.connection {
                 Some(connection) => connection,
@@ -51,7 +54,13 @@ impl Readers {
                 }
                 // The others have most likely gone the same way.
                 Err(Failure::Lost(_)) if again => self.lock().forget_idle(),
-                Err(failure) => return Err(failure.into_store_error("read")),
+                Err(failure @ (Failure::Lost(_) | Failure::Silent)) => {
+                    self.lock().forget_idle();
+                    return Err(failure.into_store_error("read"));
+                }
+                Err(failure @ (Failure::Refused(_) | Failure::Warned | Failure::Store(_))) => {
+                    return Err(failure.into_store_error("read"));
+                }
             }
         }
         Err(StoreError::ConnectionLost)

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::PostgresError;
-use super::connection::{Connection, Failure, Session, Settings};
+use super::connection::{Connection, Failure, Session, Settings, silent};
 use crate::StoreError;
 
 /// How long the word of a thread that follows the server is taken for it: longer than any of its tries to
@@ -28,6 +28,8 @@ pub(super) struct Reach {
 struct Down {
     since: Instant,
     error: StoreError,
+    /// It does not answer on connections that are there either.
+    silent: bool,
 }
 
 impl Reach {
@@ -38,13 +40,27 @@ impl Reach {
 
     /// Opens a connection, unless the server has been seen down just now.
     pub(super) fn open(&self, purpose: &'static str) -> Result<Connection, StoreError> {
-        let trusted = if self.followed.load(Ordering::Acquire) { FOLLOWED } else { self.poll_interval };
         if let Some(down) = &*self.down()
-            && down.since.elapsed() < trusted
+            && self.is_trusted(down)
         {
             return Err(down.error.clone());
         }
         self.try_to_open(purpose)
+    }
+
+    /// Whether the server is known not to answer on connections that are there. Who would use one waits in vain.
+    pub(super) fn is_silent(&self) -> bool {
+        self.down().as_ref().is_some_and(|down| down.silent && self.is_trusted(down))
+    }
+
+    fn is_trusted(&self, down: &Down) -> bool {
+        let trusted = if self.followed.load(Ordering::Acquire) { FOLLOWED } else { self.poll_interval };
+        down.since.elapsed() < trusted
+    }
+
+    /// The server did not answer what it answers at once.
+    pub(super) fn fell_silent(&self) {
+        *self.down() = Some(Down { since: Instant::now(), error: silent(), silent: true });
     }
 
     /// Opens a connection, whatever is known of the server.
@@ -75,7 +91,8 @@ impl Reach {
             }
             Err(failure) => {
                 let error = failure.into_unavailable("open");
-                *down = Some(Down { since: Instant::now(), error: error.clone() });
+                let silent = down.as_ref().is_some_and(|before| before.silent);
+                *down = Some(Down { since: Instant::now(), error: error.clone(), silent });
                 Err(error)
             }
         }

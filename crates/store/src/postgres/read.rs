@@ -114,6 +114,22 @@ pub(super) fn find_transaction(
     connection.run(async |session| look_for(session, org, id).await)
 }
 
+/// Finds out for good whether the transaction `id` was committed, and is where a commit has to be: a session that
+/// was ended while it waited for a standby leaves its transaction visible here and perhaps nowhere else.
+pub(super) fn settle(connection: &mut Connection, org: &OrgName, id: TransactionId) -> Result<Option<Seq>, Failure> {
+    let mut found = find_transaction(connection, org, id)?;
+    if found.is_none() {
+        found = connection.run_to_commit(async |session| move_fence(session, org, id).await)?;
+    }
+    if found.is_some() {
+        // Costs nothing where there is no such standby.
+        let sql = "SELECT pg_logical_emit_message(true, 'dataglot', '') \
+                   WHERE current_setting('synchronous_standby_names') <> ''";
+        connection.run_to_commit(async |session| Ok(session.client.query_typed(sql, &[]).await.map(drop)?))?;
+    }
+    Ok(found)
+}
+
 async fn look_for(session: &Session, org: &OrgName, id: TransactionId) -> Result<Option<Seq>, Failure> {
     let sql = || "SELECT seq, step FROM changes WHERE org = $1 AND transaction_id = $2 ORDER BY seq DESC LIMIT 1";
     let statement = session.prepare(Prepared::FindTransaction, &[Type::TEXT, Type::TEXT], || sql().to_owned()).await?;
@@ -122,10 +138,10 @@ async fn look_for(session: &Session, org: &OrgName, id: TransactionId) -> Result
     Ok(Some(read_change_key(row.try_get(0)?, row.try_get(1)?)?.0))
 }
 
-/// Finds out for good whether the transaction `id` was committed. Whoever commits now is waited for. If it
-/// is not there then, the fence of the org is moved: a commit says where its writer has seen it, so that one
-/// that was sent before, and is still held up somewhere, comes to nothing when it arrives.
-pub(super) async fn settle(session: &Session, org: &OrgName, id: TransactionId) -> Result<Option<Seq>, Failure> {
+/// Waits for whoever commits now, and looks again. If the transaction `id` is not there then, the fence of the
+/// org is moved: a commit says where its writer has seen it, so that one that was sent before, and is still held
+/// up somewhere, comes to nothing when it arrives.
+async fn move_fence(session: &Session, org: &OrgName, id: TransactionId) -> Result<Option<Seq>, Failure> {
     session.client.batch_execute("BEGIN ISOLATION LEVEL READ COMMITTED").await?;
     let sql = "UPDATE heads SET fence = fence + 1 WHERE org = $1";
     session.client.execute_typed(sql, &[(&org.as_str(), Type::TEXT)]).await?;
@@ -177,7 +193,7 @@ pub(super) async fn halt(session: &Session, org: &OrgName, seen: Seq) -> Result<
 pub(super) struct Obstacles {
     /// The org was halted.
     pub(super) halted_at: Option<Seq>,
-    /// See `settle`.
+    /// See `move_fence`.
     pub(super) fence: i64,
 }
 

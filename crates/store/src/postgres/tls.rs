@@ -1,9 +1,10 @@
 //! From `sslmode` to rustls: what is encrypted, and whose certificate is believed.
 //!
 //! The meanings are libpq's. `require` with a file of root certificates is `verify-ca`. `verify-ca`
-//! checks the chain and not the name. Two differences, both to the safe side: a root certificate file
-//! that was named has to be there in every mode, and where none is named or found, the modes that check
-//! trust the operating system's authorities instead of failing.
+//! checks the chain and not the name, and needs a file of root certificates: anybody has a certificate of a
+//! public authority for some name. Two differences: a root certificate file that was named has to be there in
+//! every mode, and where none is named or found, `verify-full` trusts the operating system's authorities
+//! instead of failing.
 
 use std::fs;
 use std::path::Path;
@@ -87,8 +88,11 @@ fn verifier(tls: &Tls, check: Check, provider: &Arc<CryptoProvider>) -> Result<A
         Roots::System => Some(system_roots()?),
         Roots::File(file) => Some(roots_of(file)?),
         Roots::Home(Some(file)) if file.exists() => Some(roots_of(file)?),
-        Roots::Home(_) if check == Check::ChainIfRoots => None,
-        Roots::Home(_) => Some(system_roots()?),
+        Roots::Home(_) => match check {
+            Check::ChainIfRoots => None,
+            Check::Chain => return Err("verify-ca needs sslrootcert, or a file ~/.postgresql/root.crt".to_owned()),
+            Check::ChainAndName => Some(system_roots()?),
+        },
     };
     let Some(roots) = roots else { return Ok(Arc::new(AnyCertificate(Arc::clone(provider)))) };
     let mut builder = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));

@@ -53,10 +53,11 @@ impl Writer {
         })
     }
 
-    /// The connection, opened if there is none, or if the server has hung up. It is given back with
+    /// The connection, opened if there is none, or if the server has hung up or does not answer. It is given back with
     /// [`Writer::keep`], or closed.
     pub(super) fn take(&mut self, reach: &Reach) -> Result<Connection, StoreError> {
         if let Some(mut connection) = self.connection.take()
+            && !reach.is_silent()
             && !connection.is_closed()
         {
             return Ok(connection);

@@ -163,6 +163,31 @@ fn an_org_goes_with_all_its_rows() {
     assert_eq!(database.query_one("SELECT count(*) FROM dataglot.changes WHERE org = 'default'"), "4");
 }
 
+/// A long history takes as long as it takes to remove, and is removed whole.
+#[test]
+fn an_org_with_a_long_history_goes() {
+    let database = Cluster::shared().database();
+    let acme = OrgName::new("acme").unwrap();
+    let one = hub(open(&database));
+    submit(&one, &default(), 2, Request::CreateOrg(acme.clone(), 7)).wait().ok().unwrap();
+    drop(one);
+    // A server that takes longer for it than it may for a statement, and is not heard from for longer than that.
+    database.execute(
+        "SET search_path = dataglot;
+         INSERT INTO changes (org, seq, step, format, checksum, raw)
+         SELECT 'acme', seq, 0, 0, 0, '' FROM generate_series(2, 25000) AS s (seq);
+         UPDATE heads SET seq = 25000 WHERE org = 'acme';
+         CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(3); RETURN NULL; END';
+         CREATE TRIGGER slow BEFORE DELETE ON roles FOR EACH STATEMENT EXECUTE FUNCTION slow()",
+    );
+    let statement_timeout = Duration::from_millis(500);
+    let two = hub(open_postgres(PostgresOptions { statement_timeout, ..options(&database) }).unwrap());
+    let dropped = submit(&two, &default(), 3, Request::DropOrg(acme)).wait();
+    assert_eq!(dropped.map(|done| done.seq).ok(), Some(Some(Seq(3))));
+    assert_eq!(database.query_one("SELECT count(*) FROM dataglot.changes WHERE org = 'acme'"), "0");
+    assert_eq!(database.query_one("SELECT count(*) FROM dataglot.changes"), "3");
+}
+
 /// What the writer takes for new is looked for all the same where it turns out not to be.
 #[test]
 fn a_row_that_nobody_expected_is_written_over() {

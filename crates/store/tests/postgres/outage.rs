@@ -2,10 +2,14 @@
 
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use dataglot_model::{Seq, TransactionId};
 use dataglot_pgtest::{Cluster, ClusterOptions, Database};
-use dataglot_store::{Dsn, Freshness, PostgresError, PostgresOptions, StoreError, SubmitError, open_postgres};
+use dataglot_store::conformance::image::Planner;
+use dataglot_store::{
+    Dsn, Freshness, Hub, HubLimits, PostgresError, PostgresOptions, StoreError, SubmitError, open_postgres,
+};
 
 use crate::backend::{committed, create, default, has, hub, until};
 use crate::proxy::Proxy;
@@ -64,6 +68,56 @@ fn a_commit_that_was_declared_lost_does_not_come_after_all() {
     assert_eq!(store.find_transaction(&default(), TransactionId(7)), Ok(None));
     assert_eq!(create(&hub, 8, "b").unwrap(), Seq(2));
     assert!(!has(&hub, "a"));
+}
+
+/// A head that somebody keeps locked is waited for once, and not again and again.
+#[test]
+fn a_lock_that_is_not_to_be_had_fails_the_commit() {
+    let database = Cluster::shared().database();
+    let hub = hub(open(&database));
+    create(&hub, 6, "before").unwrap();
+    let blocker = Session::open(&database.superuser_dsn(), "BEGIN; SELECT * FROM dataglot.heads FOR UPDATE");
+    let given_up = create(&hub, 7, "a");
+    assert!(matches!(given_up, Err(SubmitError::Failed(StoreError::Unavailable { .. }))), "{given_up:?}");
+    drop(blocker);
+    assert_eq!(create(&hub, 8, "b"), Ok(Seq(3)));
+    assert!(!has(&hub, "a"));
+}
+
+/// A server that stops where it is, as a machine that hangs does: once that is known, nothing is sent to it.
+#[test]
+fn m7_a_server_that_falls_silent_is_not_asked() {
+    let cluster = Cluster::start(ClusterOptions::default());
+    let database = cluster.database();
+    let hub = hub(open(&database));
+    let lease = Duration::from_secs(3600);
+    let hub = {
+        let store = Arc::clone(hub.store());
+        drop(hub);
+        Hub::open(store, Planner, HubLimits { lease, ..HubLimits::default() }).unwrap()
+    };
+    hub.state(&default()).unwrap().unwrap();
+    create(&hub, 2, "a").unwrap();
+    // All that read.
+    thread::scope(|scope| {
+        for _ in 0..6 {
+            scope.spawn(|| (0..20).for_each(|_| assert!(hub.store().head(&default()).unwrap().is_some())));
+        }
+    });
+    cluster.pause();
+    // With such a lease that is not by its age.
+    until("it is noticed", || matches!(hub.freshness(), Freshness::Stale { .. }));
+    let down = create(&hub, 3, "b");
+    assert!(matches!(down, Err(SubmitError::Failed(StoreError::Unavailable { .. }))), "{down:?}");
+    for _ in 0..4 {
+        let read = hub.store().head(&default());
+        assert!(matches!(read, Err(StoreError::Unavailable { .. })), "{read:?}");
+    }
+    cluster.resume();
+    until("it is back", || hub.freshness() == Freshness::Current);
+    until("writes go on", || create(&hub, 4, "c").is_ok());
+    assert!(has(&hub, "a") && !has(&hub, "b") && has(&hub, "c"));
+    assert_eq!(committed(&database), "3");
 }
 
 /// A session that stays open until it is dropped.

@@ -8,6 +8,7 @@ use dataglot_store::SubmitError;
 use dataglot_store::conformance::hub::block_on;
 use dataglot_store::conformance::image::{Request, submit};
 use dataglot_store::conformance::sample::role;
+use dataglot_store::fault::{Fault, FaultStore};
 use dataglot_store::open_postgres;
 
 use crate::backend::{committed, create, default, has, hub, until};
@@ -79,6 +80,48 @@ fn m5_what_was_said_not_to_be_committed_is_not_committed_by_a_retry() {
         assert_eq!(block_on(hub.transaction(&default(), TransactionId(7))), Ok(None));
         assert_eq!(block_on(hub.transaction(&default(), done.id)), Ok(Some(Seq(3))));
     }
+}
+
+/// Whoever has lost again and again gets a turn of his own. If somebody has moved the fence by then, what he writes
+/// in that turn has other ids already: he does not lose once more.
+#[test]
+fn m5_a_turn_takes_the_fence_as_it_is() {
+    let database = Cluster::shared().database();
+    let store = FaultStore::new(open(&database));
+    let (one, two) = (hub(store.clone()), hub(open(&database)));
+    create(&one, 6, "before").unwrap();
+    assert_eq!(block_on(two.transaction(&default(), TransactionId(7))), Ok(None));
+    store.next([Fault::Conflict; 3]);
+    let before = store.commits();
+    let done = submit(&one, &default(), 7, Request::Create(role("a"))).wait().unwrap_or_else(|e| panic!("{e:?}"));
+    assert_eq!(store.commits() - before, 4);
+    assert_eq!(done.seq, Some(Seq(3)));
+    assert_ne!(done.id, TransactionId(7));
+    assert_eq!(block_on(two.transaction(&default(), TransactionId(7))), Ok(None));
+    assert_eq!(block_on(two.transaction(&default(), done.id)), Ok(Some(Seq(3))));
+}
+
+/// However many ask, one at a time makes it so: the others neither lock nor write meanwhile.
+#[test]
+fn m5_who_asks_waits_for_who_asked_before() {
+    let database = Cluster::shared().database();
+    let hub = hub(open(&database));
+    create(&hub, 6, "before").unwrap();
+    let blocker = Session::open(&database.superuser_dsn(), "BEGIN; SELECT * FROM dataglot.heads FOR UPDATE");
+    let waiting = "SELECT count(*) FROM pg_stat_activity \
+                   WHERE wait_event_type = 'Lock' AND query LIKE '%heads%' AND datname = current_database()";
+    thread::scope(|scope| {
+        let hub = &hub;
+        let askers: Vec<_> = (0..4)
+            .map(|i| scope.spawn(move || block_on(hub.transaction(&default(), TransactionId(100 + i)))))
+            .collect();
+        until("one waits", || database.query_one(waiting) != "0");
+        // What only reads is not held up by them, however long they wait.
+        assert_eq!(block_on(hub.changes(&default(), Seq(0), 10)).unwrap().len(), 2);
+        assert_eq!(database.query_one(waiting), "1");
+        drop(blocker);
+        askers.into_iter().for_each(|asker| assert_eq!(asker.join().unwrap(), Ok(None)));
+    });
 }
 
 /// Who asks while it is being committed waits for it.

@@ -12,6 +12,7 @@ use std::future::{Future, poll_fn};
 use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::task::Poll;
+use std::time::Duration;
 
 use futures_util::Stream;
 use tokio_postgres::error::SqlState as Code;
@@ -78,16 +79,16 @@ impl Link {
 /// What is done with a session as soon as it is there.
 #[derive(Clone, Copy)]
 enum SetUp<'a> {
-    /// It is set up for this purpose.
-    For(&'a str),
+    /// It is set up for this purpose, with a bound of what a statement takes.
+    For(&'a str, Duration),
     /// Nothing: what was set might stay behind in a pool.
     Nothing,
 }
 
 /// Connects to the first server that does, and sets the session up. `purpose` is `writer`, `reader`,
-/// `listener` or `migrate`; it decides how long a statement may take.
-pub(crate) async fn connect(dsn: &Dsn, purpose: &str) -> Result<Link, ConnectError> {
-    connect_in_turn(dsn, SetUp::For(purpose)).await
+/// `listener` or `migrate`; it decides how long a statement may wait. `statement`: the longest that one may take.
+pub(crate) async fn connect(dsn: &Dsn, purpose: &str, statement: Duration) -> Result<Link, ConnectError> {
+    connect_in_turn(dsn, SetUp::For(purpose, statement)).await
 }
 
 /// Connects and leaves the session as it is.
@@ -178,7 +179,7 @@ async fn log_in(dsn: &Dsn, named: &Target, reached: Target, set_up: SetUp<'_>) -
     let (client, mut messages) = protect(dsn, named, &reached).await?;
     let asked = async {
         match set_up {
-            SetUp::For(purpose) => session::set_up(&client, purpose).await,
+            SetUp::For(purpose, statement) => session::set_up(&client, purpose, statement).await,
             SetUp::Nothing => session::look(&client).await,
         }
     };

@@ -1,5 +1,7 @@
 //! What every session is set to before it is used, whatever the role's and the database's defaults are.
 
+use std::time::Duration;
+
 use tokio_postgres::{Client, Error, SimpleQueryMessage};
 
 /// What the server says about a session.
@@ -14,9 +16,8 @@ pub(crate) struct Role {
 /// Which role it plays; qualified, since nothing has been fixed yet.
 const ROLE: &str = "SELECT pg_catalog.pg_is_in_recovery(), pg_catalog.current_setting('transaction_read_only')";
 
-/// Bounds of what one statement may take and wait for, in milliseconds.
+/// Bounds of what a session waits for, in milliseconds.
 struct Bounds {
-    statement: u32,
     lock: u32,
     idle_in_transaction: u32,
 }
@@ -25,23 +26,24 @@ impl Bounds {
     /// Reading a whole store and moving it to a new schema take their time; a commit must not.
     fn of(purpose: &str) -> Bounds {
         match purpose {
-            "migrate" => Bounds { statement: 600_000, lock: 10_000, idle_in_transaction: 60_000 },
-            "reader" => Bounds { statement: 120_000, lock: 5_000, idle_in_transaction: 30_000 },
-            _ => Bounds { statement: 10_000, lock: 5_000, idle_in_transaction: 10_000 },
+            "migrate" => Bounds { lock: 10_000, idle_in_transaction: 60_000 },
+            "reader" => Bounds { lock: 5_000, idle_in_transaction: 30_000 },
+            _ => Bounds { lock: 5_000, idle_in_transaction: 10_000 },
         }
     }
 }
 
-/// Fixes the session and tells its role, in one round trip.
-pub(super) async fn set_up(client: &Client, purpose: &str) -> Result<Role, Error> {
+/// Fixes the session and tells its role, in one round trip. `statement`: the longest that one may take.
+pub(super) async fn set_up(client: &Client, purpose: &str, statement: Duration) -> Result<Role, Error> {
     let bounds = Bounds::of(purpose);
     // search_path comes first, so that nothing after it can mean another schema's function or operator.
-    // What older servers do not have is set through pg_settings.
+    // What older servers do not have is set through pg_settings. A warning during a commit is listened to.
     let text = format!(
         "SET search_path = dataglot, pg_temp;
          SET statement_timeout = {statement};
          SET lock_timeout = {lock};
          SET idle_in_transaction_session_timeout = {idle};
+         SET client_min_messages = warning;
          SET default_transaction_isolation = 'read committed';
          SET standard_conforming_strings = on;
          SET bytea_output = 'hex';
@@ -51,7 +53,7 @@ pub(super) async fn set_up(client: &Client, purpose: &str) -> Result<Role, Error
          SELECT set_config(name, '0', false) FROM pg_settings WHERE name IN ('idle_session_timeout', 'transaction_timeout');
          SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') NOT IN ('on', 'remote_apply');
          {ROLE}",
-        statement = bounds.statement,
+        statement = statement.as_millis(),
         lock = bounds.lock,
         idle = bounds.idle_in_transaction,
     );

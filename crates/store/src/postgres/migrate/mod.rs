@@ -17,6 +17,7 @@ mod state;
 mod tests;
 
 use std::future::poll_fn;
+use std::time::Duration;
 
 use dataglot_model::Timestamp;
 use tokio_postgres::Client;
@@ -28,6 +29,9 @@ use crate::StoreError;
 
 pub use check::{Difference, DifferenceKind};
 pub use error::{MigrationError, ServerError};
+
+/// The longest that a statement may take which only looks; a migration may take as long as it takes.
+pub(super) const STATEMENT_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// What [`up`] is to do besides.
 #[derive(Clone, Debug, Default)]
@@ -183,7 +187,8 @@ fn with_connection<T>(
     work: impl AsyncFnOnce(&mut Client, String) -> Result<T, MigrationError>,
 ) -> Result<T, StoreError> {
     on_this_thread(async {
-        let link = connect(dsn, "migrate").await.map_err(|error| Box::new(PostgresError::from(error)))?;
+        let link = connect(dsn, "migrate", STATEMENT_TIMEOUT).await;
+        let link = link.map_err(|error| Box::new(PostgresError::from(error)))?;
         let Link { mut client, mut messages, .. } = link;
         // Ends with the runtime, or when the connection does.
         tokio::spawn(async move { while poll_fn(|cx| messages.as_mut().poll_next(cx)).await.is_some() {} });

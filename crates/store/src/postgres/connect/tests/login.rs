@@ -4,7 +4,7 @@ use dataglot_model::Problem;
 use dataglot_pgtest::Cluster;
 
 use super::secure::{NAME, ODD, PASSWORD, Secure, write};
-use super::{ask, dsn, run, values};
+use super::{TIMEOUT, ask, dsn, run, values};
 use crate::postgres::connect::{ConnectFailure, connect};
 use crate::postgres::dsn::Dsn;
 use crate::postgres::dsn::tests::Surroundings;
@@ -60,7 +60,7 @@ fn refusals_are_told_apart() {
         ("user=scram_user dbname=postgres", ConnectFailure::NoPassword),
     ];
     for (more, want) in table {
-        let error = run(async { connect(&dsn(&text(more)), "writer").await.map(|_| ()) }).unwrap_err();
+        let error = run(async { connect(&dsn(&text(more)), "writer", TIMEOUT).await.map(|_| ()) }).unwrap_err();
         assert_eq!(error.attempts.last().unwrap().failure, want, "{more}");
         assert!(!format!("{error} {error:?} {:?} {:?}", error.detail(), error.hint()).contains("canary"), "{more}");
     }
@@ -87,6 +87,7 @@ fn sessions_are_set_up() {
         "search_path = trap, pg_catalog",
         "synchronous_commit = off",
         "statement_timeout = 0",
+        "client_min_messages = error",
         "default_transaction_isolation = serializable",
         "bytea_output = escape",
     ] {
@@ -101,7 +102,7 @@ fn sessions_are_set_up() {
     );
     let setting = |purpose: &'static str, dsn: &Dsn, name: &str| {
         run(async {
-            let mut link = connect(dsn, purpose).await.unwrap();
+            let mut link = connect(dsn, purpose, TIMEOUT).await.unwrap();
             ask(&mut link, &format!("SELECT pg_catalog.current_setting('{name}')")).await.concat()
         })
     };
@@ -109,8 +110,9 @@ fn sessions_are_set_up() {
     for (name, want) in [
         ("search_path", "dataglot, pg_temp"),
         ("synchronous_commit", "on"),
-        ("statement_timeout", "10s"),
+        ("statement_timeout", "7s"),
         ("lock_timeout", "5s"),
+        ("client_min_messages", "warning"),
         ("idle_in_transaction_session_timeout", "10s"),
         ("default_transaction_isolation", "read committed"),
         ("bytea_output", "hex"),
@@ -120,7 +122,7 @@ fn sessions_are_set_up() {
     ] {
         assert_eq!(setting("writer", &plain, name), want, "{name}");
     }
-    assert_eq!(setting("migrate", &plain, "statement_timeout"), "10min");
+    assert_eq!(setting("migrate", &plain, "idle_in_transaction_session_timeout"), "1min");
     assert_eq!(setting("reader", &plain.clone().for_node("n1"), "application_name"), "dataglot n1");
     let named = dsn(&format!("{} application_name='my app' options='-c work_mem=7MB'", database.dsn()));
     assert_eq!(setting("writer", &named.clone().for_node("n1"), "application_name"), "my app");

@@ -6,12 +6,16 @@ mod protection;
 mod secure;
 
 use std::future::Future;
+use std::time::Duration;
 
 use tokio_postgres::SimpleQueryMessage;
 
 use crate::postgres::connect::{ConnectFailure, Link, connect};
 use crate::postgres::dsn::Dsn;
 use crate::postgres::dsn::tests::Surroundings;
+
+/// The longest that a statement may take.
+const TIMEOUT: Duration = Duration::from_secs(7);
 
 /// Runs a test's work on a runtime of its own.
 pub(crate) fn run<T>(work: impl Future<Output = T>) -> T {
@@ -26,7 +30,8 @@ pub(crate) fn dsn(text: &str) -> Dsn {
 /// The values of one row, through a new connection.
 fn values(dsn: &Dsn, sql: &str) -> Result<Vec<String>, ConnectFailure> {
     run(async {
-        let mut link = connect(dsn, "writer").await.map_err(|mut error| error.attempts.pop().unwrap().failure)?;
+        let mut link =
+            connect(dsn, "writer", TIMEOUT).await.map_err(|mut error| error.attempts.pop().unwrap().failure)?;
         Ok(ask(&mut link, sql).await)
     })
 }

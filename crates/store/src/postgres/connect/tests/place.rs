@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use dataglot_model::Problem;
 use dataglot_pgtest::{Cluster, ClusterOptions};
 
-use super::{ask, dsn, run};
+use super::{TIMEOUT, ask, dsn, run};
 use crate::postgres::connect::{ConnectError, ConnectFailure, connect};
 
 fn failures(error: &ConnectError) -> Vec<ConnectFailure> {
@@ -14,7 +14,7 @@ fn failures(error: &ConnectError) -> Vec<ConnectFailure> {
 }
 
 fn refused(text: &str) -> ConnectError {
-    run(async { connect(&dsn(text), "writer").await.map(|_| ()) }).unwrap_err()
+    run(async { connect(&dsn(text), "writer", TIMEOUT).await.map(|_| ()) }).unwrap_err()
 }
 
 /// A port on which nobody listens.
@@ -28,7 +28,7 @@ fn the_next_server_is_tried() {
     let (dead, live) = (dead_port(), Cluster::shared().port());
     let rest = format!("user={0} dbname={0}", database.name());
     let text = format!("host=127.0.0.1,/nowhere,127.0.0.1 port={dead},1,{live} {rest}");
-    let location = run(async { connect(&dsn(&text), "writer").await.unwrap().location });
+    let location = run(async { connect(&dsn(&text), "writer", TIMEOUT).await.unwrap().location });
     assert_eq!(location, format!("host \"127.0.0.1\" port {live}"));
 
     let error = refused(&format!("host=127.0.0.1,/nowhere,none.invalid port={dead},1,1 {rest} sslmode=disable"));
@@ -90,7 +90,7 @@ fn target_session_attrs() {
         let attrs = if attrs.is_empty() { String::new() } else { format!("target_session_attrs={attrs}") };
         let text = format!("host={hosts} port={} user=postgres dbname=postgres {attrs}", ports.join(","));
         run(async {
-            let mut link = connect(&dsn(&text), "reader").await.map_err(|e| failures(&e))?;
+            let mut link = connect(&dsn(&text), "reader", TIMEOUT).await.map_err(|e| failures(&e))?;
             Ok(ask(&mut link, "SHOW port").await.concat().parse::<u16>().unwrap())
         })
     };
