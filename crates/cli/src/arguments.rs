@@ -15,7 +15,9 @@ const EXIT_CODES: &str = "Exit codes:
   7  nothing was copied: the target is as it was, or empty
   8  the copy failed, and what was written to the target is still there
   9  the store is new, and its first superuser has no password, or none that can be used
-  10 some secrets could not be resolved";
+  10 some secrets could not be resolved
+  11 rekey: something does not open, or a key is still needed
+  12 rekey: the server cannot be reached, or has refused";
 
 /// The SQL control plane of a federated query engine.
 #[derive(Debug, Parser)]
@@ -65,6 +67,12 @@ pub(crate) enum Command {
     /// SECRET; users whose password was sealed have none. The first key given takes over.
     #[command(after_help = EXIT_CODES)]
     ResetSecrets(ResetSecretsArguments),
+    /// Change the secret key: see what needs which, wrap anew, verify, take the old one away
+    ///
+    /// With --server by SQL through a server that runs, as a superuser of every database; else on the store itself,
+    /// with the secret key of the configuration.
+    #[command(subcommand, after_help = EXIT_CODES)]
+    Rekey(Rekey),
     /// Print the version
     Version,
 }
@@ -201,6 +209,61 @@ pub(crate) struct ResetSecretsArguments {
     /// Do it without asking
     #[arg(long, requires = "confirm")]
     pub(crate) yes: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Rekey {
+    /// List what each database needs of each key
+    #[command(after_help = EXIT_CODES)]
+    Status(RekeyArguments),
+    /// Make the primary key enough. Whoever is interrupted runs it again
+    #[command(after_help = EXIT_CODES)]
+    Rewrap(RekeyArguments),
+    /// Open everything that is sealed, and compare it with what history recorded
+    #[command(after_help = EXIT_CODES)]
+    Verify(RekeyArguments),
+    /// Say whether a key may be taken out of the configuration
+    #[command(after_help = EXIT_CODES)]
+    Remove(RemoveArguments),
+}
+
+/// Where the orgs are, and how to print what is found.
+#[derive(Debug, Args)]
+pub(crate) struct RekeyArguments {
+    /// A server that runs: a connection string, as in 'host=127.0.0.1 port=7432 user=admin'; its database is left out
+    #[arg(long, value_name = "CONNINFO", conflicts_with_all = ["store", "config", "secret_key_file"])]
+    pub(crate) server: Option<String>,
+    /// A file with the user's password, mode 0600 or 0400
+    #[arg(long, value_name = "FILE", requires = "server")]
+    pub(crate) password_file: Option<std::path::PathBuf>,
+    /// The CAs of the server's certificate, in PEM; else those of the operating system
+    #[arg(long, value_name = "FILE", requires = "server")]
+    pub(crate) ca: Option<std::path::PathBuf>,
+    /// The store: path=FILE that no server has open, or dsn=CONNINFO; else DATAGLOT_STORE, else the configuration
+    /// file
+    #[arg(long, value_name = "STORE")]
+    pub(crate) store: Option<String>,
+    /// Configuration file (TOML); also DATAGLOT_CONFIG
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<String>,
+    /// The file with the secret keys, mode 0600 or 0400; else as the configuration says
+    #[arg(long, value_name = "FILE")]
+    pub(crate) secret_key_file: Option<String>,
+    /// One database (org) only; without it, all of them
+    #[arg(long, value_name = "NAME")]
+    pub(crate) org: Option<String>,
+    /// For scripts: one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RemoveArguments {
+    #[command(flatten)]
+    pub(crate) place: RekeyArguments,
+    /// The fingerprint of the key, as `rekey status` shows it
+    #[arg(value_name = "FINGERPRINT")]
+    pub(crate) key: String,
 }
 
 /// A flag for every setting that may have one. Values are read by `server::config`, all in one way.

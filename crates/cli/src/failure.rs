@@ -39,6 +39,10 @@ pub(crate) enum Exit {
     NoAdmin = 9,
     /// Some secrets could not be resolved.
     Unresolved = 10,
+    /// Something that is sealed does not open, or a key is still needed.
+    Rekey = 11,
+    /// The server that was to change its keys cannot be reached, or has refused.
+    RekeyServer = 12,
 }
 
 impl From<Exit> for ExitCode {
@@ -188,7 +192,7 @@ impl From<OpenError> for Failure {
         match error {
             OpenError::Store(error) => error.into(),
             OpenError::Key(error) => error.into(),
-            error @ OpenError::NoCanary => Self::problem(Exit::Key, &error),
+            error @ (OpenError::NoCanary | OpenError::RetiredKey(_)) => Self::problem(Exit::Key, &error),
         }
     }
 }
@@ -227,8 +231,9 @@ mod tests {
     fn exit_codes_do_not_move() {
         let first = [Exit::Internal, Exit::Usage, Exit::Store, Exit::Key, Exit::Listen];
         let later = [Exit::Schema, Exit::NotCopied, Exit::BadCopy, Exit::NoAdmin, Exit::Unresolved];
-        let codes: Vec<u8> = first.into_iter().chain(later).map(|e| e as u8).collect();
-        assert_eq!(codes, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+        let rekey = [Exit::Rekey, Exit::RekeyServer];
+        let codes: Vec<u8> = first.into_iter().chain(later).chain(rekey).map(|e| e as u8).collect();
+        assert_eq!(codes, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
     }
 
     #[test]

@@ -29,6 +29,7 @@ fn main() -> ExitCode {
         Command::AcceptHistory(accept) => command::accept_history::run(&accept),
         Command::ResolveCatalogs(resolve) => command::resolve_catalogs::run(&resolve),
         Command::ResetSecrets(reset) => command::reset_secrets::run(&reset),
+        Command::Rekey(what) => command::rekey::run(&what),
         Command::Version => command::version::run(),
     };
     match done {

@@ -128,6 +128,8 @@ pub enum Show {
     Orgs,
     /// `SHOW SECRET KEYS`: the master keys that are loaded or needed.
     SecretKeys,
+    /// `SHOW SECRET PROBLEMS`: what is sealed and does not open, or is not what history recorded.
+    SecretProblems,
 }
 
 /// What `SHOW` lists.

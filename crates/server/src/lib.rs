@@ -34,5 +34,6 @@ pub use auth::{
     Kind as RuleKind, Method, Names, Network, Rule,
 };
 pub use http::{HttpConfig, HttpError};
+pub use private_file::password as read_password;
 pub use server::{ServeError, Server, ServerConfig};
 pub use tls::{Mode as TlsMode, TlsConfig, TlsError};

@@ -19,6 +19,17 @@ pub(crate) enum Unread {
     Refused(String),
 }
 
+/// Longest file with a password.
+const PASSWORD_KILOBYTES_MAX: u64 = 1;
+
+/// The password in the file at `path`, without the line end that an editor puts after it.
+///
+/// # Errors
+/// Why it is not read, without any part of it.
+pub fn password(path: &Path) -> Result<Sensitive, String> {
+    read_line(path, PASSWORD_KILOBYTES_MAX).map_err(|unread| unread.to_string())
+}
+
 /// Reads the file at `path`, of at most `kilobytes_max`.
 ///
 /// # Errors

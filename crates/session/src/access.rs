@@ -23,7 +23,8 @@ pub(crate) fn decides_access<V>(statement: &Statement<V>) -> bool {
                 | Show::Changes { .. }
                 | Show::TransactionStatus(_)
                 | Show::Orgs
-                | Show::SecretKeys => false,
+                | Show::SecretKeys
+                | Show::SecretProblems => false,
             },
             Read::Describe(_) => false,
             // It judges the rights of the statement that it explains.

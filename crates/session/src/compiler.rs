@@ -16,7 +16,7 @@ use dataglot_planner::{
     Image, OrgEffect, Plan, PlanCx, PlanError, RESET_TAG, RewrapBatch, authorize, authorize_org, current_actor,
     plan_into, plan_org, plan_reset, plan_rewrap,
 };
-use dataglot_store::{Compiled, Compiler, OrgWrite, State};
+use dataglot_store::{Compiled, Compiler, MetaStore, OrgWrite, State};
 use dataglot_vault::KeyRing;
 
 use crate::error::SessionError;
@@ -215,6 +215,8 @@ pub(crate) struct StepRef<'a> {
 /// The planner with what it needs besides images.
 pub(crate) struct Planner {
     pub(crate) limits: Limits,
+    /// Says which keys seal nothing any more.
+    pub(crate) store: Arc<dyn MetaStore>,
 }
 
 impl Compiler for Planner {
@@ -236,7 +238,14 @@ impl Compiler for Planner {
             Request::Reset(reset) => compile_reset(state, reset),
             Request::Planned(planned) => self.compile_planned(state, planned),
         };
-        catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(self.panicked()))
+        let compiled = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(self.panicked()))?;
+        let of_new_org = compiled.org.iter().filter_map(|org| match org {
+            OrgWrite::Create { statement, .. } => Some(statement),
+            OrgWrite::Drop { .. } => None,
+        });
+        seal::retired::check(self.store.as_ref(), compiled.statements.iter().chain(of_new_org))
+            .map_err(|error| Refusal { error, stale: false })?;
+        Ok(compiled)
     }
 
     fn panicked(&self) -> Refusal {

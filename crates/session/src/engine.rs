@@ -12,7 +12,7 @@ use dataglot_model::{
 };
 use dataglot_planner::initial_superuser;
 use dataglot_store::{ChangeEntry, FirstOrg, Hub, HubLimits, ImageSink, MetaStore, StoreError, Table};
-use dataglot_vault::{self as vault, Entropy, KeyRing, VaultError};
+use dataglot_vault::{self as vault, Entropy, KeyId, KeyRing, VaultError};
 use tokio::sync::Semaphore;
 
 use crate::clock::Clock;
@@ -75,6 +75,9 @@ pub enum OpenError {
     /// The key is not the one that the store's secrets were sealed with, or there is none.
     #[error(transparent)]
     Key(#[from] VaultError),
+    /// The key that would seal is one that another key has taken the place of.
+    #[error("another secret key has taken the place of key {0}, and it cannot be the one that seals")]
+    RetiredKey(KeyId),
     /// There is nothing to tell whether the key is the right one, and there are secrets.
     #[error("the store holds secrets, and no mark of the key that they were sealed with")]
     NoCanary,
@@ -85,6 +88,7 @@ impl Problem for OpenError {
         match self {
             OpenError::Store(error) => error.sqlstate(),
             OpenError::Key(error) => error.sqlstate(),
+            OpenError::RetiredKey(_) => SqlState::ObjectNotInPrerequisiteState,
             OpenError::NoCanary => SqlState::DataCorrupted,
         }
     }
@@ -92,13 +96,14 @@ impl Problem for OpenError {
         match self {
             OpenError::Store(error) => error.detail(),
             OpenError::Key(error) => error.detail(),
-            OpenError::NoCanary => None,
+            OpenError::RetiredKey(_) | OpenError::NoCanary => None,
         }
     }
     fn hint(&self) -> Option<String> {
         match self {
             OpenError::Store(error) => error.hint(),
             OpenError::Key(error) => error.hint(),
+            OpenError::RetiredKey(_) => Some("Put the key in use in front of it, or a new one.".to_owned()),
             OpenError::NoCanary => Some("Restore the store from a backup.".to_owned()),
         }
     }
@@ -134,12 +139,18 @@ impl Engine {
         entropy: Arc<dyn Entropy>,
     ) -> Result<Arc<Engine>, OpenError> {
         check_key(store.as_ref(), &ring, entropy.as_ref())?;
+        if let Some(primary) = ring.primary_id()
+            && seal::retired::is_retired(store.as_ref(), primary)?
+        {
+            return Err(OpenError::RetiredKey(primary));
+        }
         let shared = store.facts().shared;
         let mock = Mock::load(store.as_ref(), entropy.as_ref()).map_err(|error| match error {
             MockError::Store(error) => OpenError::Store(error),
             MockError::Vault(error) => OpenError::Key(error),
         })?;
-        let hub = Hub::open(store, Planner { limits: config.limits.clone() }, config.hub.clone())?;
+        let planner = Planner { limits: config.limits.clone(), store: Arc::clone(&store) };
+        let hub = Hub::open(store, planner, config.hub.clone())?;
         let hashing = Arc::new(Semaphore::new(config.hashing_max.max(1)));
         Ok(Arc::new(Engine {
             hub,
@@ -201,6 +212,23 @@ impl Engine {
             statement: ChangedStatement { sql: sql.into(), mutations },
         };
         self.hub.create_first_org(first).await.map(drop).map_err(|e| Report::from(&e))
+    }
+
+    /// The first superuser of an org who may log in now, by name: for what is done to a store without a login.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn superuser(&self, org: &OrgName) -> Result<Option<Name>, Report> {
+        let state = self.image(org).await.map_err(SessionError::into_report)?;
+        let now = self.now();
+        Ok(state.and_then(|state| {
+            let mut roles = state.0.roles();
+            let found = roles.find(|(_, role)| {
+                let is_over = role.def.valid_until.is_some_and(|until| until <= now);
+                role.def.superuser && role.def.login && !is_over
+            });
+            found.map(|(name, _)| name.clone())
+        }))
     }
 
     /// Takes no more transactions and finishes those that wait. Blocks until then.
@@ -283,6 +311,22 @@ impl Engine {
         let read = tokio::task::spawn_blocking(move || store.meta_get(CANARY_KEY)).await;
         let read = read.map_err(|_| SessionError::bug("reading the canary panicked"))?;
         read.map_err(|e| SessionError::of(&e))
+    }
+
+    /// The keys that seal nothing any more.
+    pub(crate) async fn retired_keys(&self) -> Result<Vec<KeyId>, SessionError> {
+        let store = Arc::clone(self.store());
+        let read = tokio::task::spawn_blocking(move || seal::retired::retired(store.as_ref())).await;
+        let read = read.map_err(|_| SessionError::bug("reading what keys are retired panicked"))?;
+        read.map_err(|e| SessionError::of(&e))
+    }
+
+    /// Has `key` seal nothing any more.
+    pub(crate) async fn retire_key(&self, key: KeyId) -> Result<(), SessionError> {
+        let store = Arc::clone(self.store());
+        let written = tokio::task::spawn_blocking(move || seal::retired::retire(store.as_ref(), key)).await;
+        let written = written.map_err(|_| SessionError::bug("retiring a key panicked"))?;
+        written.map_err(|e| SessionError::of(&e))
     }
 
     /// Makes the canary one of the primary key.

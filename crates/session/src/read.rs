@@ -11,7 +11,7 @@ use crate::fresh::Look;
 use crate::pipeline::Outcome;
 use crate::session::Session;
 use crate::set::SelectHost;
-use crate::show::{self, ReadCx, change, secret_key};
+use crate::show::{self, ReadCx, change, secret_key, secret_problem};
 use crate::value::Rows;
 use crate::{seal, select};
 
@@ -81,7 +81,24 @@ impl Session {
             Show::SecretKeys => {
                 secret_key::may_read(cx)?;
                 let canary = self.engine.canary().await?;
-                Ok(secret_key::rows(&self.engine, cx.image, canary.as_deref()))
+                let retired = self.engine.retired_keys().await?;
+                Ok(secret_key::rows(&self.engine, cx.image, canary.as_deref(), &retired))
+            }
+            Show::SecretProblems => {
+                secret_problem::may_read(cx)?;
+                let mut recorded = seal::Recorded::default();
+                while recorded.seq() < cx.image.seq() {
+                    self.check_interrupt()?;
+                    let read = hub.changes(&self.org, recorded.seq(), CHANGES_PER_READ).await;
+                    let read = read.map_err(|e| SessionError::of(&e))?;
+                    // What came after the image is not in it.
+                    let of_image: Vec<_> = read.iter().filter(|entry| entry.seq() <= cx.image.seq()).collect();
+                    if of_image.is_empty() {
+                        break;
+                    }
+                    of_image.into_iter().for_each(|entry| recorded.note(entry));
+                }
+                secret_problem::rows(&self.engine, cx.image, recorded).await
             }
             Show::Objects { .. }
             | Show::Grants(_)

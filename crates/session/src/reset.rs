@@ -16,7 +16,7 @@ use crate::clock::Clock;
 use crate::compiler::{OrgState, Planner, Request, ResetRequest};
 use crate::engine::{CANARY_KEY, EngineConfig};
 use crate::error::SessionError;
-use crate::seal::ciphertext;
+use crate::seal::{ciphertext, retired};
 
 /// A store, and the keys that are left.
 pub struct Reset {
@@ -41,7 +41,13 @@ impl Reset {
             return Err(Report::from(&VaultError::NoKey));
         }
         let EngineConfig { limits, hub, .. } = EngineConfig::default();
-        let hub = Hub::open(store, Planner { limits }, hub).map_err(|e| Report::from(&e))?;
+        if let Some(primary) = ring.primary_id()
+            && retired::is_retired(store.as_ref(), primary).map_err(|e| Report::from(&e))?
+        {
+            return Err(retired::refused(primary).into_report());
+        }
+        let planner = Planner { limits, store: Arc::clone(&store) };
+        let hub = Hub::open(store, planner, hub).map_err(|e| Report::from(&e))?;
         Ok(Reset { hub, ring, clock, entropy })
     }
 

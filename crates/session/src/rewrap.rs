@@ -16,7 +16,7 @@ use crate::change::SubmitFailure;
 use crate::compiler::{Request, RewrapRequest};
 use crate::error::SessionError;
 use crate::pipeline::{Outcome, Way};
-use crate::seal::{Left, needs, next_batch};
+use crate::seal::{self, Left, needs, next_batch};
 use crate::session::Session;
 
 /// Rows of one transaction.
@@ -74,6 +74,9 @@ impl Session {
             let actor = self.actor(&newest.0)?;
             authorize_rewrap(&newest.0, &actor).map_err(|e| SessionError::of(&e))?;
             let primary = engine.ring().primary_id().ok_or_else(|| SessionError::of(&VaultError::NoKey))?;
+            if engine.retired_keys().await?.contains(&primary) {
+                return Err(seal::retired::refused(primary));
+            }
             let (batch, items) = next_batch(&engine, &newest.0, primary, BATCH_ROWS_MAX, &mut failed);
             drop(newest);
             if items.is_empty() {
@@ -103,8 +106,9 @@ impl Session {
         Ok(())
     }
 
-    /// Makes the canary one of the primary key, once nothing in any org needs the key that it is of. It is the whole
-    /// store's, and other orgs are nobody's business but the platform's: so in its org only.
+    /// Makes the canary one of the primary key, once nothing in any org needs the key that it is of; that one seals
+    /// nothing any more. It is the whole store's, and other orgs are nobody's business but the platform's: so in its
+    /// org only.
     async fn canary_follows(&self, primary: KeyId) -> Result<Option<Notice>, SessionError> {
         if !self.org.is_default() {
             return Ok(None);
@@ -114,6 +118,22 @@ impl Session {
         if old == primary {
             return Ok(None);
         }
+        if let Some(notice) = self.needed(old).await? {
+            return Ok(Some(notice));
+        }
+        // Other coordinators may still have it in front. From here on they write nothing that needs it; what was on
+        // its way is there when it is looked for again.
+        self.engine.retire_key(old).await?;
+        if let Some(notice) = self.needed(old).await? {
+            return Ok(Some(notice));
+        }
+        self.engine.renew_canary().await?;
+        let notice = Notice::note(format!("key {old} is not needed any more"));
+        Ok(Some(notice.with_detail("Backups made until now still need it: keep it as long as you keep them.")))
+    }
+
+    /// Whether some org needs a key, as a notice that says so.
+    async fn needed(&self, key: KeyId) -> Result<Option<Notice>, SessionError> {
         for org in self.engine.orgs().await? {
             self.check_interrupt()?;
             let read = match self.engine.refresh(&org).await {
@@ -125,12 +145,12 @@ impl Session {
                 Ok(None) => continue,
                 // What was wrapped is durable: another org's trouble is none of the statement's.
                 Err(error) => {
-                    let notice = Notice::warning(format!("it is not known whether key {old} is still needed"));
+                    let notice = Notice::warning(format!("it is not known whether key {key} is still needed"));
                     return Ok(Some(notice.with_detail(format!("Database \"{org}\" cannot be read: {error}."))));
                 }
             };
-            if needs(&state.0).contains_key(&old) {
-                let notice = Notice::note(format!("key {old} is still needed, and has to stay loaded"));
+            if needs(&state.0).contains_key(&key) {
+                let notice = Notice::note(format!("key {key} is still needed, and has to stay loaded"));
                 return Ok(Some(notice.with_detail(if org == self.org {
                     "What this database needs of it is in SHOW SECRET KEYS."
                 } else {
@@ -138,9 +158,7 @@ impl Session {
                 })));
             }
         }
-        self.engine.renew_canary().await?;
-        let notice = Notice::note(format!("key {old} is not needed any more"));
-        Ok(Some(notice.with_detail("Backups made until now still need it: keep it as long as you keep them.")))
+        Ok(None)
     }
 }
 

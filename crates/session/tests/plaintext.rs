@@ -125,6 +125,7 @@ fn asks(statement: &Statement<Sensitive>) -> &'static [&'static str] {
                 Show::TransactionStatus(_) => &["SHOW TRANSACTION STATUS '00000000000000000000000000000000'"],
                 Show::Orgs => &["SHOW ORGS"],
                 Show::SecretKeys => &["SHOW SECRET KEYS"],
+                Show::SecretProblems => &["SHOW SECRET PROBLEMS"],
             },
             Read::Describe(_) => &["DESCRIBE SECRET s", "DESCRIBE CATALOG c", "DESCRIBE s", "DESCRIBE USER u"],
             Read::Explain(_) => &[
@@ -154,6 +155,7 @@ const KINDS: &[&str] = &[
     "SHOW TRANSACTION STATUS '00000000000000000000000000000000'",
     "SHOW ORGS",
     "SHOW SECRET KEYS",
+    "SHOW SECRET PROBLEMS",
     "DESCRIBE SECRET s",
     "EXPLAIN DROP SECRET s",
     "BEGIN",

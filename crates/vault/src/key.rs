@@ -34,6 +34,21 @@ const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENIEN
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyId(pub [u8; 8]);
 
+impl KeyId {
+    /// Of the text that it prints as.
+    pub fn parse(text: &str) -> Option<KeyId> {
+        let digits = text.as_bytes();
+        let is_one = digits.len() == 16 && digits.iter().all(|d| matches!(d, b'0'..=b'9' | b'a'..=b'f'));
+        is_one.then(|| {
+            let mut id = [0; 8];
+            for (slot, pair) in id.iter_mut().zip(digits.chunks_exact(2)) {
+                *slot = pair.iter().fold(0, |n, digit| n << 4 | hex_value(*digit));
+            }
+            KeyId(id)
+        })
+    }
+}
+
 impl fmt::Display for KeyId {
     /// 16 hexadecimal digits.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -311,6 +326,10 @@ mod tests {
             assert_eq!(KeyRing::parse(&text).unwrap().primary_id().unwrap(), id, "{text}");
         }
         assert_eq!(id.to_string().len(), 16);
+        assert_eq!(KeyId::parse(&id.to_string()), Some(id));
+        for other in ["", "0", "zz02030405060708", "0A02030405060708", "010203040506070809"] {
+            assert_eq!(KeyId::parse(other), None, "{other}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ pub(crate) mod config;
 pub(crate) mod copy;
 pub(crate) mod dev;
 pub(crate) mod migrate;
+pub(crate) mod rekey;
 pub(crate) mod reset_secrets;
 pub(crate) mod resolve_catalogs;
 pub(crate) mod serve;

@@ -34,10 +34,11 @@ fn number(show: &Show) -> usize {
         Show::TransactionStatus(_) => 18,
         Show::Orgs => 19,
         Show::SecretKeys => 20,
+        Show::SecretProblems => 21,
     }
 }
 
-const NUMBERS: usize = 21;
+const NUMBERS: usize = 22;
 
 const LISTINGS: &[&str] = &[
     "SHOW CATALOGS",
@@ -61,6 +62,7 @@ const LISTINGS: &[&str] = &[
     "SHOW TRANSACTION STATUS '00000000000000000000000000000000'",
     "SHOW ORGS",
     "SHOW SECRET KEYS",
+    "SHOW SECRET PROBLEMS",
 ];
 
 const RELATIONS: &[&str] = &[

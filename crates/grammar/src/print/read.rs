@@ -82,6 +82,9 @@ fn print_show(sql: &mut Sql, show: &Show) {
         Show::SecretKeys => {
             sql.word("SECRET KEYS");
         }
+        Show::SecretProblems => {
+            sql.word("SECRET PROBLEMS");
+        }
     }
 }
 

@@ -69,6 +69,9 @@ pub(super) fn show(c: &mut Cursor<'_>) -> Parse<Statement<Sensitive>> {
     if c.accept(&["SECRET", "KEYS"]) {
         return show(Show::SecretKeys);
     }
+    if c.accept(&["SECRET", "PROBLEMS"]) {
+        return show(Show::SecretProblems);
+    }
     if c.accept(&["ORGS"]) {
         return show(Show::Orgs);
     }

@@ -75,6 +75,7 @@ fn show() -> impl Strategy<Value = Show> {
         1 => Just(Show::RoleGrants),
         1 => Just(Show::Orgs),
         1 => Just(Show::SecretKeys),
+        1 => Just(Show::SecretProblems),
         2 => at_of(any_object()).prop_map(Show::Create),
         2 => (at_of(any_object()), any::<bool>())
             .prop_map(|(object, dependents)| Show::Dependencies { object, dependents }),

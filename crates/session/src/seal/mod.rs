@@ -8,13 +8,16 @@ mod detach;
 pub(crate) mod keys;
 mod need;
 mod password;
+pub(crate) mod retired;
 mod secret;
+mod verify;
 
 pub(crate) use detach::{attach, attach_renamed, detach, detach_org};
 pub(crate) use keys::{KeyCache, ciphertext, open_verifier};
 pub(crate) use need::{Left, Need, has_key, needs, next_batch};
 pub(crate) use password::PasswordKind;
 pub(crate) use secret::SECRET_KIND;
+pub(crate) use verify::{Problem, Recorded, problems};
 
 use std::sync::Arc;
 

@@ -16,6 +16,7 @@ mod policy;
 mod role;
 mod secret;
 pub(crate) mod secret_key;
+pub(crate) mod secret_problem;
 mod view;
 
 use std::sync::Arc;
@@ -140,11 +141,12 @@ pub(crate) fn columns(show: &Show) -> Arc<[Column]> {
         Show::TransactionStatus(_) => change::STATUS_COLUMNS,
         Show::Orgs => org::COLUMNS,
         Show::SecretKeys => secret_key::COLUMNS,
+        Show::SecretProblems => secret_problem::COLUMNS,
     })
 }
 
 /// The rows of a `show` that the image alone can answer. `None`: it asks for history, which is in the
-/// store ([`change`] answers it), or for keys ([`secret_key`]).
+/// store ([`change`] answers it), or for keys ([`secret_key`], [`secret_problem`]).
 pub(crate) fn rows(cx: ReadCx<'_>, show: &Show) -> Result<Option<Rows>, SessionError> {
     let mut rows = Rows { columns: columns(show), rows: Vec::new() };
     rows.rows = match show {
@@ -165,7 +167,7 @@ pub(crate) fn rows(cx: ReadCx<'_>, show: &Show) -> Result<Option<Rows>, SessionE
         Show::Create(object) => create::rows(cx, object)?,
         Show::Dependencies { object, dependents } => dependency::rows(cx, object, *dependents)?,
         Show::Orgs => org::rows(cx)?,
-        Show::Changes { .. } | Show::TransactionStatus(_) | Show::SecretKeys => return Ok(None),
+        Show::Changes { .. } | Show::TransactionStatus(_) | Show::SecretKeys | Show::SecretProblems => return Ok(None),
     };
     Ok(Some(rows))
 }

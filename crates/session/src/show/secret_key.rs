@@ -20,6 +20,7 @@ pub(super) const COLUMNS: &[(&str, Type)] = &[
     ("values", Type::Int8),
     ("verifiers", Type::Int8),
     ("canary", Type::Bool),
+    ("retired", Type::Bool),
 ];
 
 /// Keys are for superusers.
@@ -28,7 +29,7 @@ pub(crate) fn may_read(cx: ReadCx<'_>) -> Result<(), SessionError> {
 }
 
 /// One row a key: the loaded ones in their order, then those that are needed and not there.
-pub(crate) fn rows(engine: &Engine, image: &Image, canary: Option<&[u8]>) -> Rows {
+pub(crate) fn rows(engine: &Engine, image: &Image, canary: Option<&[u8]>, retired: &[KeyId]) -> Rows {
     let needs = needs(image);
     let canary = canary.and_then(|bytes| canary_key(bytes).ok());
     let loaded: Vec<KeyId> = engine.ring().ids().collect();
@@ -45,6 +46,7 @@ pub(crate) fn rows(engine: &Engine, image: &Image, canary: Option<&[u8]>) -> Row
             int(values),
             int(verifiers),
             Value::Bool(canary == Some(id)),
+            Value::Bool(retired.contains(&id)),
         ]);
     }
     rows
