@@ -11,6 +11,11 @@ pub fn is_verifier(text: &str) -> bool {
         .is_some_and(|rest| rest.len() == 32 && rest.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b)))
 }
 
+/// Whether `verifier` is the one of the empty password of the role `name`.
+pub fn is_of_nothing(verifier: &str, name: &str) -> bool {
+    verifier.strip_prefix("md5").is_some_and(|digits| digits == hex(name.as_bytes()))
+}
+
 /// Whether `answer` is what a client says that has the password: `md5` and the hash of the verifier's digits and
 /// `salt`.
 pub fn matches(verifier: &str, salt: [u8; 4], answer: &[u8]) -> bool {
@@ -27,6 +32,12 @@ fn hex(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn c095_the_empty_password_is_known() {
+        let verifier = format!("md5{}", hex(b"u"));
+        assert!(is_of_nothing(&verifier, "u") && !is_of_nothing(&verifier, "v"));
+    }
 
     #[test]
     fn only_the_answer_to_the_salt_matches() {

@@ -74,7 +74,7 @@ pub(crate) async fn seal(
         }
         (Some(Credential::Password(text)), _, _) => {
             let present = password::present(engine, image, actor, &command);
-            let (sealed, seen) = password::verifier(engine, text, kind, present).await?;
+            let (sealed, seen) = password::verifier(engine, text, of.as_ref(), kind, present).await?;
             password = seen;
             sets = of.clone().zip(password::new_password(&sealed));
             let sealed = password::seal(engine, sealed, of.as_ref(), image.org(), || Sealer::of(engine, image))?;
@@ -112,14 +112,14 @@ pub(crate) async fn seal_org(
             OrgCommand::Create { name, .. } | OrgCommand::Drop { name, .. } => image.org_exists(name),
         };
         let present = if exists { password::Present::Unused } else { password::Present::None };
-        let (mut sealed, _) = password::verifier(engine, text, kind, present).await?;
-        if let OrgCommand::Create { name: org, admin, .. } = &command {
-            let admin = match admin {
-                Some(admin) => Some(admin.value.clone()),
-                None => Name::new(FIRST_SUPERUSER).ok(),
-            };
-            sealed = password::seal(engine, sealed, admin.as_ref(), org, || Sealer::of_new_org(engine, org))?;
-        }
+        let (org, admin) = match &command {
+            OrgCommand::Create { name, admin, .. } => {
+                (name, admin.as_ref().map(|admin| admin.value.clone()).or_else(|| Name::new(FIRST_SUPERUSER).ok()))
+            }
+            OrgCommand::Drop { name, .. } => (name, None),
+        };
+        let (sealed, _) = password::verifier(engine, text, admin.as_ref(), kind, present).await?;
+        let sealed = password::seal(engine, sealed, admin.as_ref(), org, || Sealer::of_new_org(engine, org))?;
         return Ok(detach::attach_org(command, &sealed));
     }
     Ok(command)
@@ -140,7 +140,8 @@ pub(crate) async fn verifier(
     admin: &Name,
     text: Sensitive,
 ) -> Result<Option<(Arc<str>, Option<Row>)>, SessionError> {
-    let (sealed, _) = password::verifier(engine, text, PasswordKind::Scram, password::Present::None).await?;
+    let (sealed, _) =
+        password::verifier(engine, text, Some(admin), PasswordKind::Scram, password::Present::None).await?;
     let org = OrgName::default_org();
     Ok(match password::seal(engine, sealed, Some(admin), &org, || Sealer::of_new_org(engine, &org))? {
         Sealed::Verifier { text, by } => Some((text, by.and_then(|by| Some(Row::DataKey(by.no, by.made?, by.hash))))),

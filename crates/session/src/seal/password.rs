@@ -65,13 +65,15 @@ pub(super) fn present(engine: &Engine, image: &Image, actor: &Actor, command: &C
     }
 }
 
-/// The verifier of a password, not sealed yet, and what it was compared with if it is the present one.
+/// The verifier of a password of the role `of`, not sealed yet, and what it was compared with if it is the present one.
+/// One that was made of the empty password is taken for that: with it anybody could log in (C095).
 ///
 /// # Errors
 /// 22023 for a text that is a hash of another method, or a verifier that is none.
 pub(super) async fn verifier(
     engine: &Arc<Engine>,
     text: Sensitive,
+    of: Option<&Name>,
     kind: PasswordKind,
     present: Present,
 ) -> Result<(Sealed, Option<SeenPassword>), SessionError> {
@@ -84,11 +86,17 @@ pub(super) async fn verifier(
     }
     if scram::is_verifier(text.open()) || argon2::is_verifier(text.open()) || md5::is_verifier(text.open()) {
         let verifier: Arc<str> = text.open().into();
-        return Ok(match present {
-            Present::Verifier(seen, opened) if *opened == *verifier => (Sealed::Unchanged { seen: None }, Some(seen)),
-            Present::Unused => (Sealed::Unchanged { seen: None }, None),
-            Present::Verifier(..) | Present::None => (Sealed::Verifier { text: verifier, by: None }, None),
-        });
+        match present {
+            Present::Verifier(seen, opened) if *opened == *verifier => {
+                return Ok((Sealed::Unchanged { seen: None }, Some(seen)));
+            }
+            Present::Unused => return Ok((Sealed::Unchanged { seen: None }, None)),
+            Present::Verifier(..) | Present::None => {}
+        }
+        let (checked, of) = (Arc::clone(&verifier), of.cloned());
+        let is_of_nothing = on_pool(engine, move || is_of_nothing(&checked, of.as_ref())).await?;
+        let sealed = if is_of_nothing { Sealed::EmptyPassword } else { Sealed::Verifier { text: verifier, by: None } };
+        return Ok((sealed, None));
     }
     if argon2::looks_like_verifier(text.open()) {
         return Err(SessionError::new(SqlState::InvalidParameterValue, "invalid argon2 verifier").with_detail(
@@ -106,11 +114,8 @@ pub(super) async fn verifier(
         Present::Verifier(seen, opened) => Some((seen, opened)),
         Present::None => None,
     };
-    let permit = engine.hashing().acquire_owned().await.map_err(|_| SessionError::bug("the hashing pool is closed"))?;
     let worker = Arc::clone(engine);
-    let hashed = tokio::task::spawn_blocking(move || {
-        // Whoever stops waiting for it does not stop it.
-        let _permit = permit;
+    on_pool(engine, move || {
         if let Some((seen, opened)) = seen
             && matches(kind, &text, &opened)
         {
@@ -121,8 +126,30 @@ pub(super) async fn verifier(
             PasswordKind::Argon2id => argon2::verifier(&text, worker.entropy()),
         };
         verifier.map(|v| (Sealed::Verifier { text: v.into(), by: None }, None)).map_err(|e| SessionError::of(&e))
+    })
+    .await?
+}
+
+/// Hashes off the runtime's threads, a few at once.
+async fn on_pool<T: Send + 'static>(
+    engine: &Engine,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, SessionError> {
+    let permit = engine.hashing().acquire_owned().await.map_err(|_| SessionError::bug("the hashing pool is closed"))?;
+    let hashed = tokio::task::spawn_blocking(move || {
+        // Whoever stops waiting for it does not stop it.
+        let _permit = permit;
+        work()
     });
-    hashed.await.map_err(|_| SessionError::bug("hashing a password panicked"))?
+    hashed.await.map_err(|_| SessionError::bug("hashing a password panicked"))
+}
+
+/// Whether a verifier, which was made elsewhere, is the one of the empty password.
+fn is_of_nothing(verifier: &str, of: Option<&Name>) -> bool {
+    let nothing = Sensitive::new(String::new());
+    scram::matches(&nothing, verifier)
+        || argon2::matches(&nothing, verifier)
+        || of.is_some_and(|name| md5::is_of_nothing(verifier, name.as_str()))
 }
 
 /// What the role has for a password after `sealed`, a verifier that is not sealed yet. `None`: what it had.
