@@ -2,7 +2,9 @@
 //! store: else one with an older configuration would make anew what needs them, unseen.
 //!
 //! Each is a value in the store. It is written before it is looked for the last time whether something needs the key,
-//! and asked for in the committer, right before a data key is written.
+//! and asked for in the committer, right before a data key is written. What the committer of another coordinator had
+//! asked for before, and commits after that last look, is not seen by it: `dataglot rekey remove` looks again, later,
+//! and before anybody takes the key away.
 
 use dataglot_model::{ChangedStatement, Mutation, Row, SqlState};
 use dataglot_store::{MetaStore, StoreError};
