@@ -170,11 +170,13 @@ async fn first_packet(link: &mut Link, tls: Option<&Tls>) -> Result<Packet, Turn
         link.read_exact(&mut first).await?;
         let (asked, offered) = match startup::head(first)? {
             Head::Startup { minor, body_bytes } => {
-                // The packet, and what is read from it.
-                link.charge(2 * body_bytes)?;
+                link.charge(body_bytes)?;
                 let mut body = vec![0; body_bytes];
                 link.read_exact(&mut body).await?;
-                return Ok(Packet::Startup(startup::startup(minor, &body)?));
+                let startup = startup::startup(minor, &body)?;
+                // A name that is there twice, as the user's and the database's.
+                link.charge(startup.user.len())?;
+                return Ok(Packet::Startup(startup));
             }
             Head::Cancel(body_bytes) => {
                 let mut body = vec![0; body_bytes];

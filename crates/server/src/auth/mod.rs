@@ -43,6 +43,9 @@ use crate::startup::Startup;
 /// How many passwords are hashed at once for logins: each may take 64 MiB.
 const HASHING_MAX: usize = 2;
 
+/// What is held of a user while a proof is waited for.
+const CREDENTIALS_BYTES: usize = 2 << 10;
+
 /// How users are let in.
 #[derive(Clone, Debug)]
 pub struct Authentication {
@@ -147,6 +150,7 @@ async fn begin<'a>(
     peer: IpAddr,
     shared: &'a Shared,
 ) -> Result<(Credentials, Attempt<'a>), Turned> {
+    link.charge(CREDENTIALS_BYTES)?;
     let attempt = admit(link, startup, peer, shared).await?;
     match shared.engine.credentials(&startup.user, Some(&startup.database)).await {
         Ok(credentials) => Ok((credentials, attempt)),
