@@ -12,7 +12,7 @@ use common::{Client, KEY, Rig};
 use dataglot_model::Name;
 use dataglot_session::{EngineConfig, Response};
 use dataglot_store::fault::SharedStore;
-use dataglot_store::open_memory;
+use dataglot_store::{MetaStore as _, RedbOptions, open_memory, open_redb};
 use dataglot_vault::KeyRing;
 
 /// How long anything may take that is waited for.
@@ -340,12 +340,12 @@ async fn h07_when_the_lease_is_over_nobody_is_let_in_and_no_right_is_confirmed()
 async fn h06_reads_of_a_history_that_is_gone_say_so() {
     let pair = Pair::new().await;
     let (mut one, mut two) = pair.admins().await;
+    let directory = tempfile::tempdir().unwrap();
+    let older = directory.path().join("older.redb");
+    pair.link.backup(&older).unwrap();
     one.ok("CREATE ROLE r1\nCREATE ROLE r2").await;
     two.ok("SET read_freshness = strict\nSHOW ROLES\nRESET read_freshness").await;
-    let other = open_memory().unwrap();
-    let elsewhere = Rig::on(Arc::clone(&other), KeyRing::parse(KEY).unwrap(), |_| {});
-    elsewhere.engine.bootstrap(Name::new("admin").unwrap(), None).await.unwrap();
-    pair.link.replace(other);
+    pair.link.replace(open_redb(&older, RedbOptions::default()).unwrap());
     let refused = two.run("CREATE ROLE r3").await;
     assert!(refused.contains("ERROR XX001: the history of database \"default\""), "{refused}");
     let seen = two.run("SHOW ROLES LIKE 'r_'").await;
