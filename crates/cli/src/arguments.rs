@@ -164,8 +164,9 @@ pub(crate) struct AcceptHistoryArguments {
     pub(crate) yes: bool,
 }
 
+/// Where a store is, and the keys that open what is sealed in it.
 #[derive(Debug, Args)]
-pub(crate) struct ResolveCatalogsArguments {
+pub(crate) struct SealedStore {
     /// The store: path=FILE that no server has open, or dsn=CONNINFO; else DATAGLOT_STORE, else the configuration
     /// file
     #[arg(long, value_name = "STORE")]
@@ -173,6 +174,15 @@ pub(crate) struct ResolveCatalogsArguments {
     /// Configuration file (TOML); also DATAGLOT_CONFIG
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<String>,
+    /// The file with the secret keys, mode 0600 or 0400, the primary one first; else as the configuration says
+    #[arg(long, value_name = "FILE")]
+    pub(crate) secret_key_file: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ResolveCatalogsArguments {
+    #[command(flatten)]
+    pub(crate) store: SealedStore,
     /// The database (org)
     #[arg(long, value_name = "NAME", default_value = "default")]
     pub(crate) org: String,
@@ -182,9 +192,6 @@ pub(crate) struct ResolveCatalogsArguments {
     /// Where the document goes, mode 0600; `-` is standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<String>,
-    /// The file with the secret keys, mode 0600 or 0400; else DATAGLOT_SECRET_KEY, else the configuration file
-    #[arg(long, value_name = "FILE")]
-    pub(crate) secret_key_file: Option<String>,
     /// Print values to standard output, as --resolve --out - asks
     #[arg(long)]
     pub(crate) yes_print_secrets: bool,
@@ -192,17 +199,8 @@ pub(crate) struct ResolveCatalogsArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct ResetSecretsArguments {
-    /// The store: path=FILE that no server has open, or dsn=CONNINFO; else DATAGLOT_STORE, else the configuration
-    /// file
-    #[arg(long, value_name = "STORE")]
-    pub(crate) store: Option<String>,
-    /// Configuration file (TOML); also DATAGLOT_CONFIG
-    #[arg(long, value_name = "FILE")]
-    pub(crate) config: Option<String>,
-    /// The file with the keys that are left, mode 0600 or 0400, the one that takes over first; else
-    /// DATAGLOT_SECRET_KEY, else the configuration file
-    #[arg(long, value_name = "FILE")]
-    pub(crate) secret_key_file: Option<String>,
+    #[command(flatten)]
+    pub(crate) store: SealedStore,
     /// The id of the store, as the command prints it without this
     #[arg(long, value_name = "STORE-ID")]
     pub(crate) confirm: Option<String>,
@@ -239,16 +237,8 @@ pub(crate) struct RekeyArguments {
     /// The CAs of the server's certificate, in PEM; else those of the operating system
     #[arg(long, value_name = "FILE", requires = "server")]
     pub(crate) ca: Option<std::path::PathBuf>,
-    /// The store: path=FILE that no server has open, or dsn=CONNINFO; else DATAGLOT_STORE, else the configuration
-    /// file
-    #[arg(long, value_name = "STORE")]
-    pub(crate) store: Option<String>,
-    /// Configuration file (TOML); also DATAGLOT_CONFIG
-    #[arg(long, value_name = "FILE")]
-    pub(crate) config: Option<String>,
-    /// The file with the secret keys, mode 0600 or 0400; else as the configuration says
-    #[arg(long, value_name = "FILE")]
-    pub(crate) secret_key_file: Option<String>,
+    #[command(flatten)]
+    pub(crate) store: SealedStore,
     /// One database (org) only; without it, all of them
     #[arg(long, value_name = "NAME")]
     pub(crate) org: Option<String>,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use dataglot_server::config::{Config, Environment, Flags, Setting, StoreLocation};
 use dataglot_store::{Dsn, MetaStore, PostgresOptions, RedbOptions, StoreError, open_postgres, open_redb};
 
-use crate::arguments::SharedStore;
+use crate::arguments::{SealedStore, SharedStore};
 use crate::command::migrate;
 use crate::failure::{Exit, Failure};
 
@@ -82,14 +82,28 @@ pub(crate) fn place(location: &StoreLocation) -> String {
     }
 }
 
-/// The database that `shared` names, for what is done to a store in PostgreSQL only.
-pub(crate) fn dsn_of(shared: &SharedStore) -> Result<Dsn, Failure> {
-    let flags = Flags::new().with_file(shared.config.clone()).with(Setting::Store, shared.store.clone());
-    let config = Config::load(&flags, &Environment::read())?;
+/// The configuration that `sealed` names, for a command on a store and its keys.
+pub(crate) fn config_of(sealed: &SealedStore) -> Result<Config, Failure> {
+    let SealedStore { store, config, secret_key_file } = sealed;
+    let flags = Flags::new()
+        .with_file(config.clone())
+        .with(Setting::Store, store.clone())
+        .with(Setting::SecretKeyFile, secret_key_file.clone());
+    load(&flags)
+}
+
+fn load(flags: &Flags) -> Result<Config, Failure> {
+    let config = Config::load(flags, &Environment::read())?;
     if config.shows_password() {
         tracing::warn!("{SHOWS_PASSWORD}");
     }
-    match config.store()? {
+    Ok(config)
+}
+
+/// The database that `shared` names, for what is done to a store in PostgreSQL only.
+pub(crate) fn dsn_of(shared: &SharedStore) -> Result<Dsn, Failure> {
+    let flags = Flags::new().with_file(shared.config.clone()).with(Setting::Store, shared.store.clone());
+    match load(&flags)?.store()? {
         StoreLocation::Dsn(dsn) => Ok(Dsn::clone(dsn)),
         StoreLocation::Path(path) => Err(not_shared(path)),
     }

@@ -5,14 +5,14 @@ use std::io::{IsTerminal as _, Write as _};
 use std::sync::Arc;
 
 use dataglot_model::{Name, OrgName};
-use dataglot_server::config::{Config, Environment, Flags, Setting, StoreLocation};
+use dataglot_server::config::StoreLocation;
 use dataglot_session::{Lost, OsEntropy, Reset, SystemClock};
 use dataglot_store::history;
 
 use super::migrate::hex;
 use crate::arguments::ResetSecretsArguments;
 use crate::failure::{Exit, Failure};
-use crate::store::{self, Opening, SHOWS_PASSWORD};
+use crate::store::{self, Opening};
 use crate::{key, logging, output};
 
 /// As what PostgreSQL lists the sessions.
@@ -21,16 +21,9 @@ const NODE: &str = "reset-secrets";
 const DECISION: &str = "reset secrets";
 
 pub(crate) fn run(arguments: &ResetSecretsArguments) -> Result<(), Failure> {
-    let ResetSecretsArguments { store, config, secret_key_file, confirm, yes } = arguments;
+    let ResetSecretsArguments { store: sealed, confirm, yes } = arguments;
     logging::start_warnings()?;
-    let flags = Flags::new()
-        .with_file(config.clone())
-        .with(Setting::Store, store.clone())
-        .with(Setting::SecretKeyFile, secret_key_file.clone());
-    let config = Config::load(&flags, &Environment::read())?;
-    if config.shows_password() {
-        tracing::warn!("{SHOWS_PASSWORD}");
-    }
+    let config = store::config_of(sealed)?;
     let location = config.store()?;
     let ring = key::ring(&config)?;
     nobody_else(location)?;

@@ -8,14 +8,13 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use dataglot_model::{Name, OrgName, Sensitive, Seq};
-use dataglot_server::config::{Config, Environment, Flags, Setting};
 use dataglot_session::resolve::{CatalogOption, ResolveError, ResolvedCatalog, Resolver, SecretRef};
 use dataglot_vault::KeyRing;
 use serde_json::{Value, json};
 
 use crate::arguments::ResolveCatalogsArguments;
 use crate::failure::{Exit, Failure};
-use crate::store::{self, Opening, SHOWS_PASSWORD};
+use crate::store::{self, Opening};
 use crate::{key, logging, output};
 
 /// As what PostgreSQL lists the sessions.
@@ -29,19 +28,12 @@ const STDOUT: &str = "-";
 type Values = BTreeMap<Name, Result<Sensitive, ResolveError>>;
 
 pub(crate) fn run(arguments: &ResolveCatalogsArguments) -> Result<(), Failure> {
-    let ResolveCatalogsArguments { store, config, org, secret_key_file, resolve, out, yes_print_secrets } = arguments;
+    let ResolveCatalogsArguments { store: sealed, org, resolve, out, yes_print_secrets } = arguments;
     logging::start_warnings()?;
     let out = out.as_deref().filter(|out| *out != STDOUT || *resolve);
     check(*resolve, out, *yes_print_secrets)?;
     let org = OrgName::new(org).map_err(|_| Failure::new(Exit::Usage, "--org is not the name of a database", None))?;
-    let flags = Flags::new()
-        .with_file(config.clone())
-        .with(Setting::Store, store.clone())
-        .with(Setting::SecretKeyFile, secret_key_file.clone());
-    let config = Config::load(&flags, &Environment::read())?;
-    if config.shows_password() {
-        tracing::warn!("{SHOWS_PASSWORD}");
-    }
+    let config = store::config_of(sealed)?;
     let location = config.store()?;
     // Without --resolve no key is looked at.
     let ring = if *resolve { key::ring(&config)? } else { KeyRing::none() };

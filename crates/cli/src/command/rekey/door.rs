@@ -6,7 +6,6 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use dataglot_model::{OrgName, Severity};
-use dataglot_server::config::{Config, Environment, Flags, Setting};
 use dataglot_server::read_password;
 use dataglot_session::{Engine, Login, OsEntropy, Response, Session, SystemClock};
 use rustls::pki_types::CertificateDer;
@@ -19,7 +18,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use crate::arguments::RekeyArguments;
 use crate::failure::{Exit, Failure};
 use crate::key;
-use crate::store::{self, Opening, SHOWS_PASSWORD};
+use crate::store::{self, Opening};
 
 /// Under which name the sessions are listed, and what they did is recorded.
 const NODE: &str = "rekey";
@@ -181,14 +180,7 @@ impl Way {
     }
 
     fn to_store(place: &RekeyArguments) -> Result<Way, Failure> {
-        let flags = Flags::new()
-            .with_file(place.config.clone())
-            .with(Setting::Store, place.store.clone())
-            .with(Setting::SecretKeyFile, place.secret_key_file.clone());
-        let config = Config::load(&flags, &Environment::read())?;
-        if config.shows_password() {
-            tracing::warn!("{SHOWS_PASSWORD}");
-        }
+        let config = store::config_of(&place.store)?;
         let location = config.store()?;
         let ring = key::ring(&config)?;
         store::refuse_pending(location)?;
