@@ -10,6 +10,7 @@ use dataglot_model::{
     Actor, Command, GrantTarget, Grantee, Name, ObjectRef, OrgCommand, PatternKind, PatternScope, Sealed, TableRef,
 };
 
+use crate::effective::{Along, roles_of_transitive};
 use crate::{Image, PlanError};
 
 /// Proof that the actor may run the command. Only [`authorize`] makes one, and [`crate::plan`] takes
@@ -162,32 +163,16 @@ pub fn may_set_role(image: &Image, actor: &Actor, role: &Name) -> Result<(), Pla
     if there && (role == user || image.role(user).is_some_and(|u| u.def.superuser)) {
         return Ok(());
     }
-    if there && closure(image, user, true).contains(role) {
+    if there && roles_of_transitive(image, user, Along::Set).contains(role) {
         return Ok(());
     }
-    if there && closure(image, user, false).contains(role) {
+    if there && roles_of_transitive(image, user, Along::Any).contains(role) {
         return Err(PlanError::Denied {
             action: format!("set role \"{}\"", role.as_str()),
             detail: "The membership does not come with the SET option.".to_owned(),
         });
     }
     Err(PlanError::Undefined { object: ObjectRef::Role(role.clone()), span: None })
-}
-
-/// `role` and all that it is a member of, directly or through others. `settable`: only along memberships
-/// with the SET option.
-fn closure(image: &Image, role: &Name, settable: bool) -> BTreeSet<Name> {
-    let mut found = BTreeSet::from([role.clone()]);
-    let mut rest = vec![role.clone()];
-    while let Some(member) = rest.pop() {
-        for (key, record) in image.roles_of(&member) {
-            let passes = !settable || record.by.values().any(|options| options.set);
-            if passes && found.insert(key.role.clone()) {
-                rest.push(key.role.clone());
-            }
-        }
-    }
-    found
 }
 
 /// Whether `actor` may see `object`. Whether it exists is not asked.
@@ -210,8 +195,8 @@ impl<'a> Sight<'a> {
         let all = has_superuser(image, &actor);
         let mut roles = BTreeSet::new();
         if !all {
-            roles = closure(image, &actor.current_user, false);
-            roles.insert(actor.session_user);
+            roles = roles_of_transitive(image, &actor.current_user, Along::Any);
+            roles.extend([actor.current_user, actor.session_user]);
         }
         Some(Sight { image, all, roles })
     }

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dataglot_model::def::GrantRecord;
+use dataglot_model::def::{GrantRecord, MembershipRecord};
 use dataglot_model::{
     ColumnRef, GrantTarget, Grantee, Name, ObjectRef, PatternKind, PatternScope, Privilege, PrivilegeSet, RemoteName,
     TableRef,
@@ -119,19 +119,39 @@ pub(crate) fn public_has_privilege(image: &Image, target: &GrantTarget, privileg
 
 /// The roles whose privileges `role` uses without SET ROLE: itself first, then the others by name.
 pub fn usable_roles(image: &Image, role: &Name) -> Vec<Name> {
-    let others = roles_of_transitive(image, role, true).into_iter().filter(|other| other != role);
+    let others = roles_of_transitive(image, role, Along::Inherit).into_iter().filter(|other| other != role);
     std::iter::once(role.clone()).chain(others).collect()
 }
 
+/// Over which memberships one comes from a role to others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Along {
+    /// Over all of them.
+    Any,
+    /// Over those that inherit.
+    Inherit,
+    /// Over those with the SET option.
+    Set,
+}
+
+impl Along {
+    fn passes(self, record: &MembershipRecord) -> bool {
+        match self {
+            Along::Any => true,
+            Along::Inherit => record.by.values().any(|options| options.inherit),
+            Along::Set => record.by.values().any(|options| options.set),
+        }
+    }
+}
+
 /// The roles that `role` is a member of, over any number of hops, without itself unless a cycle
-/// leads back. `inherit_only`: over memberships that inherit.
-pub fn roles_of_transitive(image: &Image, role: &Name, inherit_only: bool) -> BTreeSet<Name> {
+/// leads back.
+pub fn roles_of_transitive(image: &Image, role: &Name, along: Along) -> BTreeSet<Name> {
     let mut seen = BTreeSet::new();
     let mut queue = vec![role.clone()];
     while let Some(member) = queue.pop() {
         for (key, record) in image.roles_of(&member) {
-            let counts = !inherit_only || record.by.values().any(|options| options.inherit);
-            if counts && seen.insert(key.role.clone()) {
+            if along.passes(record) && seen.insert(key.role.clone()) {
                 queue.push(key.role.clone());
             }
         }
@@ -141,7 +161,7 @@ pub fn roles_of_transitive(image: &Image, role: &Name, inherit_only: bool) -> BT
 
 /// `role` and what it inherits from.
 fn inherited(image: &Image, role: &Name) -> BTreeSet<Name> {
-    let mut roles = roles_of_transitive(image, role, true);
+    let mut roles = roles_of_transitive(image, role, Along::Inherit);
     roles.insert(role.clone());
     roles
 }

@@ -41,7 +41,7 @@ pub use authorize::{
     may_set_role,
 };
 pub use dependencies::{Dependent, dependencies, dependents};
-pub use effective::{EffectiveGrant, effective_grants, has_privilege, roles_of_transitive, usable_roles};
+pub use effective::{Along, EffectiveGrant, effective_grants, has_privilege, roles_of_transitive, usable_roles};
 pub use error::{DEPENDENTS_LISTED_MAX, PlanError};
 pub use image::{Image, Object, Secret};
 pub use org::{FIRST_SUPERUSER, OrgEffect, OrgPlan, initial_superuser, plan_org};

@@ -5,7 +5,7 @@
 
 use dataglot_model::def::ObjectId;
 use dataglot_model::{Actor, Name};
-use dataglot_planner::{Image, is_superuser, roles_of_transitive};
+use dataglot_planner::{Along, Image, is_superuser, roles_of_transitive};
 
 /// The roles, by their identities: others that are given their names later are not meant.
 pub(crate) struct Limit(Vec<ObjectId>);
@@ -28,7 +28,7 @@ impl Limit {
     /// Whether the user of the session is a member of one of the roles.
     pub(crate) fn holds(&self, image: &Image, user: &Actor) -> bool {
         let name = &user.session_user;
-        let of = roles_of_transitive(image, name, false);
+        let of = roles_of_transitive(image, name, Along::Any);
         let mut roles = self.0.iter().filter_map(|id| image.role_by_id(*id));
         roles.any(|role| role == *name || of.contains(&role) || is_superuser(image, user))
     }

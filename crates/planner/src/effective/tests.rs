@@ -6,7 +6,7 @@ use std::sync::Arc;
 use dataglot_model::def::{MembershipKey, MembershipOptions, MembershipRecord};
 use dataglot_model::{ColumnRef, GrantTarget, Grantee, Mutation, ObjectRef, Privilege, Row, TableRef};
 
-use super::{effective_grants, has_privilege, roles_of_transitive, usable_roles};
+use super::{Along, effective_grants, has_privilege, roles_of_transitive, usable_roles};
 use crate::tests::{World, name};
 
 fn table(text: &str) -> GrantTarget {
@@ -93,13 +93,13 @@ fn effective_grants_say_where_they_come_from() {
 fn roles_are_walked_over_memberships_that_inherit() {
     let mut world = World::with(ROLES);
     let names = |roles: Vec<dataglot_model::Name>| roles.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
-    let all = |world: &World, role: &str, inherit| {
-        names(roles_of_transitive(&world.image, &name(role), inherit).into_iter().collect())
+    let all = |world: &World, role: &str, along| {
+        names(roles_of_transitive(&world.image, &name(role), along).into_iter().collect())
     };
     assert_eq!(names(usable_roles(&world.image, &name("u"))), "u mid r");
     assert_eq!(names(usable_roles(&world.image, &name("noinherit"))), "noinherit");
-    assert_eq!(all(&world, "noinherit", false), "mid r");
-    assert_eq!(all(&world, "u", true), "mid r");
+    assert_eq!(all(&world, "noinherit", Along::Any), "mid r");
+    assert_eq!(all(&world, "u", Along::Inherit), "mid r");
     // Damage: a ring ends the walk.
     let key = MembershipKey { role: name("u"), member: name("r") };
     let options = MembershipOptions { admin: false, inherit: true, set: true };

@@ -10,7 +10,7 @@ use dataglot_model::{
 use super::Rights;
 use super::chain::Part;
 use crate::Draft;
-use crate::effective::{catalog_of, covering, has_privilege, public_has_privilege, roles_of_transitive};
+use crate::effective::{Along, catalog_of, covering, has_privilege, public_has_privilege, roles_of_transitive};
 
 /// `role "r"`, `PUBLIC`
 fn who(grantee: &Grantee) -> String {
@@ -112,7 +112,9 @@ fn still_given(draft: &Draft<'_>, target: &GrantTarget, grantee: &Grantee, right
     let image = &draft.image;
     let mut via = vec![grantee.clone()];
     if let Grantee::Role(name) = grantee {
-        via.extend(roles_of_transitive(image, name, true).into_iter().filter(|role| role != name).map(Grantee::Role));
+        via.extend(
+            roles_of_transitive(image, name, Along::Inherit).into_iter().filter(|role| role != name).map(Grantee::Role),
+        );
         via.push(Grantee::Public);
     }
     let mut lines = Vec::new();
