@@ -2,6 +2,7 @@
 
 mod arguments;
 mod command;
+mod confirm;
 mod failure;
 mod key;
 mod logging;

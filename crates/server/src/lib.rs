@@ -29,6 +29,7 @@ mod server;
 mod startup;
 mod tls;
 
+pub use auth::client_config as tls_client_config;
 pub use auth::{
     Address, Algorithm, Authentication, DirectoryConfig, DirectoryError, Hba, IssuerConfig, IssuerError, KeyPlace,
     Kind as RuleKind, Method, Names, Network, Rule,

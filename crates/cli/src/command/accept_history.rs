@@ -1,12 +1,11 @@
 //! `dataglot accept-history`: the decision that a history which replaced another one holds.
 
-use std::io::{IsTerminal as _, Write as _};
-
 use dataglot_model::OrgName;
 use dataglot_store::history::{self, Halted};
 use serde_json::json;
 
 use crate::arguments::AcceptHistoryArguments;
+use crate::confirm::confirmed;
 use crate::failure::{Exit, Failure};
 use crate::{logging, output, store};
 
@@ -36,7 +35,8 @@ pub(crate) fn run(arguments: &AcceptHistoryArguments) -> Result<(), Failure> {
             ));
         }
     }
-    if !yes && !confirmed(&org, shared.json)? {
+    let asked = || confirmed("Type the name of the database to go on with it", org.as_str());
+    if !yes && (shared.json || !asked()?) {
         return Err(Failure::new(Exit::Usage, "nothing was changed", Some("Say --yes to go on with it.".to_owned())));
     }
     history::accept(&dsn, &halted)?;
@@ -47,17 +47,4 @@ pub(crate) fn run(arguments: &AcceptHistoryArguments) -> Result<(), Failure> {
     }
     output::line("accepted: coordinators that are started now go on from it");
     Ok(())
-}
-
-/// Whether somebody at a terminal says so, by the name of the database.
-fn confirmed(org: &OrgName, json: bool) -> Result<bool, Failure> {
-    let input = std::io::stdin();
-    if json || !input.is_terminal() {
-        return Ok(false);
-    }
-    let mut out = std::io::stdout().lock();
-    let _ = write!(out, "Type the name of the database to go on with it: ").and_then(|()| out.flush());
-    let mut answer = String::new();
-    input.read_line(&mut answer).map_err(|e| Failure::io(Exit::Internal, "the answer cannot be read", &e))?;
-    Ok(answer.trim() == org.as_str())
 }

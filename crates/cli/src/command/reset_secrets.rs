@@ -1,7 +1,6 @@
 //! `dataglot reset-secrets`: a store whose master key is gone for good, made usable again. What no key opens is marked
 //! as lost; nobody does it by accident: the store's identity has to be given, and the decision.
 
-use std::io::{IsTerminal as _, Write as _};
 use std::sync::Arc;
 
 use dataglot_model::{Name, OrgName};
@@ -11,6 +10,7 @@ use dataglot_store::history;
 
 use super::migrate::hex;
 use crate::arguments::ResetSecretsArguments;
+use crate::confirm::confirmed;
 use crate::failure::{Exit, Failure};
 use crate::store::{self, Opening};
 use crate::{key, logging, output};
@@ -63,7 +63,8 @@ async fn decide(reset: &Reset, id: &str, confirm: Option<&str>, yes: bool) -> Re
         Some(said) if said != id => return refused("--confirm is not the id of this store."),
         Some(_) => {}
     }
-    if !yes && !decided()? {
+    let question = format!("They come back from a backup only, and with their key. Type \"{DECISION}\" to go on");
+    if !yes && !confirmed(&question, DECISION)? {
         return refused("Say --yes to go on with it.");
     }
     reset.run().await?;
@@ -105,18 +106,4 @@ fn tell(org: &OrgName, lost: &Lost) {
     if !data_keys.is_empty() {
         output::line(&format!("  data keys ({})", data_keys.len()));
     }
-}
-
-/// Whether somebody at a terminal says so.
-fn decided() -> Result<bool, Failure> {
-    let input = std::io::stdin();
-    if !input.is_terminal() {
-        return Ok(false);
-    }
-    let mut out = std::io::stdout().lock();
-    let _ = write!(out, "They come back from a backup only, and with their key. Type \"{DECISION}\" to go on: ")
-        .and_then(|()| out.flush());
-    let mut answer = String::new();
-    input.read_line(&mut answer).map_err(|e| Failure::io(Exit::Internal, "the answer cannot be read", &e))?;
-    Ok(answer.trim() == DECISION)
 }

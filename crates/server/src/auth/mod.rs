@@ -31,6 +31,7 @@ pub(crate) use jwt::Issuers;
 pub use jwt::{Algorithm, IssuerConfig, IssuerError, KeyPlace};
 pub(crate) use ldap::{Directory, is_filter};
 pub use ldap::{DirectoryConfig, DirectoryError};
+pub use roots::client_config;
 pub(crate) use throttle::network;
 use throttle::{Attempt, Throttle};
 

@@ -12,7 +12,7 @@ use rustls::{ClientConfig, RootCertStore};
 ///
 /// # Errors
 /// Why there is none.
-pub(super) fn client_config(ca_file: Option<&Path>) -> Result<Arc<ClientConfig>, String> {
+pub fn client_config(ca_file: Option<&Path>) -> Result<Arc<ClientConfig>, String> {
     let roots = match ca_file {
         Some(file) => roots_of(file)?,
         None => {

@@ -2,15 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use dataglot_model::{OrgName, Severity};
-use dataglot_server::read_password;
+use dataglot_server::{read_password, tls_client_config};
 use dataglot_session::{Engine, Login, OsEntropy, Response, Session, SystemClock};
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::ClientConfig;
 use tokio::runtime::Runtime;
 use tokio_postgres::{AsyncMessage, SimpleQueryMessage};
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -176,7 +173,9 @@ impl Way {
             config.password(password.open());
         }
         config.application_name(format!("dataglot {NODE}"));
-        Ok(Way::Server { config: Box::new(config), tls: tls(place.ca.as_deref())?, sessions: BTreeMap::new() })
+        let tls = tls_client_config(place.ca.as_deref()).map_err(|why| Failure::new(Exit::Usage, why, None))?;
+        let tls = MakeRustlsConnect::new(ClientConfig::clone(&tls));
+        Ok(Way::Server { config: Box::new(config), tls, sessions: BTreeMap::new() })
     }
 
     fn to_store(place: &RekeyArguments) -> Result<Way, Failure> {
@@ -188,32 +187,6 @@ impl Way {
         let engine = Engine::open(store, ring, config.engine(), Arc::new(SystemClock), Arc::new(OsEntropy))?;
         Ok(Way::Store { engine, sessions: BTreeMap::new() })
     }
-}
-
-/// Certificates are verified, by the authorities of the file, else of the operating system.
-fn tls(ca: Option<&Path>) -> Result<MakeRustlsConnect, Failure> {
-    let unusable = |why: String| Failure::new(Exit::Usage, why, None);
-    let mut roots = RootCertStore::empty();
-    match ca {
-        Some(file) => {
-            let wrong = |why: String| unusable(format!("file \"{}\" has no certificates: {why}", file.display()));
-            let certificates = CertificateDer::pem_file_iter(file).map_err(|e| wrong(e.to_string()))?;
-            for certificate in certificates {
-                let certificate = certificate.map_err(|e| wrong(e.to_string()))?;
-                roots.add(certificate).map_err(|e| wrong(e.to_string()))?;
-            }
-        }
-        None => {
-            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        }
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|e| unusable(e.to_string()))?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Ok(MakeRustlsConnect::new(config))
 }
 
 impl Remote {

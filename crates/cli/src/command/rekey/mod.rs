@@ -67,7 +67,10 @@ fn rewrap(place: &RekeyArguments) -> Result<(), Failure> {
         return Err(Failure::new(Exit::Rekey, format!("still needed: {}", keys_text(&left)), Some(help)));
     }
     if !place.json {
-        output::line("all databases need the primary key only");
+        output::line(&match &place.org {
+            Some(org) => format!("database {org} needs the primary key only"),
+            None => "all databases need the primary key only".to_owned(),
+        });
     }
     Ok(())
 }
@@ -176,9 +179,11 @@ fn reasons_to_keep(orgs: &[Org], key: &str) -> Vec<String> {
     reasons
 }
 
-/// The keys that something needs, or the mark of the store is of, and that are not the primary one.
+/// The keys that something in these orgs needs and that are not the primary one. The mark of the store is the matter of
+/// `default`: it follows when nothing is left anywhere, so elsewhere nobody can do anything about it.
 fn others_needed(orgs: &[Org]) -> Vec<String> {
-    let rows = orgs.iter().flat_map(|org| &org.keys).filter(|row| !row.primary && (row.is_needed() || row.canary));
+    let needed = |org: &Org, row: &KeyRow| row.is_needed() || (row.canary && org.name == door::DEFAULT);
+    let rows = orgs.iter().flat_map(|org| org.keys.iter().filter(move |row| !row.primary && needed(org, row)));
     let mut keys: Vec<String> = rows.map(|row| row.fingerprint.clone()).collect();
     keys.sort();
     keys.dedup();
@@ -227,5 +232,8 @@ mod tests {
         );
         assert_eq!(others_needed(&with([old, "f", "t", "0", "1", "0", "f", "f"])), [old]);
         assert!(others_needed(&with([old, "f", "t", "0", "0", "0", "f", "f"])).is_empty());
+        let marked = [old, "f", "t", "0", "0", "0", "t", "f"];
+        assert_eq!(others_needed(&[org("default", &[primary, marked])]), [old]);
+        assert!(others_needed(&[org("b", &[primary, marked])]).is_empty());
     }
 }
