@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 
 use crate::clock::Clock;
 use crate::compiler::{OrgState, Planner};
-use crate::credentials::{Mock, MockError};
+use crate::credentials::{Mock, MockError, may_log_in};
 use crate::error::SessionError;
 use crate::login::Absent;
 use crate::seal::{self, KeyCache};
@@ -220,13 +220,9 @@ impl Engine {
     /// The store cannot be read.
     pub async fn superuser(&self, org: &OrgName) -> Result<Option<Name>, Report> {
         let state = self.image(org).await.map_err(SessionError::into_report)?;
-        let now = self.now();
         Ok(state.and_then(|state| {
             let mut roles = state.0.roles();
-            let found = roles.find(|(_, role)| {
-                let is_over = role.def.valid_until.is_some_and(|until| until <= now);
-                role.def.superuser && role.def.login && !is_over
-            });
+            let found = roles.find(|(_, role)| role.def.superuser && may_log_in(self, role.def));
             found.map(|(name, _)| name.clone())
         }))
     }

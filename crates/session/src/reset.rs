@@ -86,7 +86,7 @@ impl Reset {
             let request = ResetRequest { now: at, ring: self.ring.clone(), store_id: self.hub.store_id() };
             let submission = Submission {
                 org,
-                id: TransactionId(u128::from_be_bytes(id)),
+                id: TransactionId::new(at, id),
                 at,
                 actor: actor(&state.0).map_err(SessionError::into_report)?.current_user,
                 session: "reset-secrets".into(),

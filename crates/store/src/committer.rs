@@ -451,7 +451,7 @@ fn rename<C: Compiler>(job: &mut Job<C>) -> Result<(), StoreError> {
         tracing::error!(%error, "no random number for a transaction");
         StoreError::Internal
     })?;
-    job.submission.id = TransactionId(u128::from_ne_bytes(id));
+    job.submission.id = TransactionId::new(job.submission.at, id);
     job.claim.rename(job.submission.id);
     Ok(())
 }
