@@ -21,8 +21,8 @@ struct State {
     down: AtomicBool,
     /// What the server is asked does not arrive for now.
     held: AtomicBool,
-    /// Something is held.
-    holds: AtomicBool,
+    /// What is held.
+    holds: Mutex<Vec<Vec<u8>>>,
     /// Both ends of each connection.
     open: Mutex<Vec<[TcpStream; 2]>>,
 }
@@ -55,13 +55,14 @@ impl Proxy {
 
     /// What the server is asked arrives later: once this is taken back, whatever has become of its client.
     pub fn hold_questions(&self, hold: bool) {
-        self.state.holds.store(false, Ordering::SeqCst);
+        self.state.holds.lock().unwrap().clear();
         self.state.held.store(hold, Ordering::SeqCst);
     }
 
-    /// Whether something that the server was asked is held.
-    pub fn holds_a_question(&self) -> bool {
-        self.state.holds.load(Ordering::SeqCst)
+    /// Whether something that the server was asked is held and has `text` in it.
+    pub fn holds(&self, text: &str) -> bool {
+        let holds = self.state.holds.lock().unwrap();
+        holds.iter().any(|held| held.windows(text.len()).any(|window| window == text.as_bytes()))
     }
 
     /// Lets no new connections through until told otherwise.
@@ -100,8 +101,10 @@ impl State {
             let mut buffer = [0; 16 << 10];
             // The server is not told that the client is gone: a network would not do that either.
             while let Ok(length @ 1..) = from.read(&mut buffer) {
+                if state.held.load(Ordering::SeqCst) {
+                    state.holds.lock().unwrap().push(buffer[..length].to_vec());
+                }
                 while state.held.load(Ordering::SeqCst) {
-                    state.holds.store(true, Ordering::SeqCst);
                     thread::sleep(Duration::from_millis(1));
                 }
                 if to.write_all(&buffer[..length]).is_err() {

@@ -38,7 +38,7 @@ fn m5_a_commit_that_arrives_after_the_answer_does_nothing() {
     proxy.hold_questions(true);
     let lost = thread::scope(|scope| {
         let writer = scope.spawn(|| create(&one, 7, "a"));
-        until("it is sent", || proxy.holds_a_question());
+        until("it is sent", || proxy.holds(&TransactionId(7).to_string()));
         proxy.refuse_new(true);
         proxy.cut_clients();
         writer.join().unwrap()
@@ -69,7 +69,7 @@ fn m5_what_was_said_not_to_be_committed_is_not_committed_by_a_retry() {
     create(&one, 6, "before").unwrap();
     proxy.hold_questions(true);
     let ticket = submit(&one, &default(), 7, Request::Create(role("a")));
-    until("it is sent", || proxy.holds_a_question());
+    until("it is sent", || proxy.holds(&TransactionId(7).to_string()));
     assert_eq!(block_on(two.transaction(&default(), TransactionId(7))), Ok(None));
     proxy.hold_questions(false);
     let done = ticket.wait().unwrap_or_else(|error| panic!("{error:?}"));
