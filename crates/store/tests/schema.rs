@@ -90,7 +90,7 @@ fn who_serves_can_do_just_that() {
         "TRUNCATE changes",
         "INSERT INTO changes (org, seq, step, format, checksum, raw) VALUES ('o', 1, 0, 0, 0, '') ON CONFLICT (org, seq, step) DO UPDATE SET raw = ''",
         "TRUNCATE heads",
-        "INSERT INTO migrations VALUES (2, '', '', now(), '', '')",
+        "INSERT INTO migrations VALUES (1000, '', '', now(), '', '')",
         "UPDATE migrations SET name = ''",
         "DELETE FROM migrations",
         "DELETE FROM meta",

@@ -187,17 +187,30 @@ fn key_expressions(columns: KeyColumns, of: &str) -> Vec<(&'static str, String)>
     }
 }
 
-/// Deletes rows by their keys, which are the parameters from `first` on.
+/// The row of `table` with the key `k` of the org `$1`, as a subquery of what looks up many. In the order of the primary
+/// key: so the server finds it by that index, key by key, also while it believes that the table holds next to
+/// nothing. A join is planned then to read all rows of the org for each key, and stays so in a prepared statement.
+fn row_by_key(table: Table, columns: &str) -> String {
+    let keys = key_columns(table);
+    let equal: Vec<_> =
+        key_expressions(keys, "k").into_iter().map(|(name, value)| format!("o.{name} = {value}")).collect();
+    format!(
+        "LATERAL (SELECT {columns} FROM {table} o WHERE o.org = $1 AND {} ORDER BY o.org, {} LIMIT 1) AS t",
+        equal.join(" AND "),
+        keys.names().iter().map(|name| format!("o.{name}")).collect::<Vec<_>>().join(", ")
+    )
+}
+
+/// Deletes rows of the org `$1` by their keys, which are the parameters from `first` on.
 pub(super) fn delete_sql(table: Table, head: Head, first: usize) -> String {
     let columns = key_columns(table);
-    let names = columns.names().join(", ");
-    let equal: Vec<_> =
-        key_expressions(columns, "k").into_iter().map(|(name, value)| format!("t.{name} = {value}")).collect();
     format!(
-        "DELETE FROM {table} t USING {}, unnest({}) AS k ({names}) WHERE t.org = head.org AND {}",
+        "DELETE FROM {table} t USING {} WHERE t.ctid = ANY (ARRAY(\
+         SELECT t.ctid FROM unnest({}) AS k ({}), {}))",
         head.sql(),
         parameters(first, columns.parameters()),
-        equal.join(" AND ")
+        columns.names().join(", "),
+        row_by_key(table, "o.ctid")
     )
 }
 
@@ -242,14 +255,60 @@ pub(super) fn put_sql(table: Table, put: Put, head: Head, first: usize) -> Strin
 /// Rows by their keys, each with the place of its key, from 1; nulls: there is none.
 pub(super) fn select_sql(table: Table) -> String {
     let columns = key_columns(table);
-    let equal: Vec<_> =
-        key_expressions(columns, "k").into_iter().map(|(name, value)| format!("t.{name} = {value}")).collect();
     format!(
         "SELECT k.place, t.format, t.checksum, t.body, t.raw \
-         FROM unnest({}) WITH ORDINALITY AS k ({}, place) \
-         LEFT JOIN {table} t ON t.org = $1 AND {}",
+         FROM unnest({}) WITH ORDINALITY AS k ({}, place) LEFT JOIN {} ON true",
         parameters(2, columns.parameters()),
         columns.names().join(", "),
-        equal.join(" AND ")
+        row_by_key(table, "o.format, o.checksum, o.body, o.raw")
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use dataglot_pgtest::Cluster;
+
+    use super::super::connection::{Connection, Session, Settings, ensure_schema};
+    use super::super::dsn::Dsn;
+    use super::*;
+
+    /// How the server means to do `sql`, whose parameters are a text and arrays of texts.
+    async fn plan(session: &Session, sql: &str, arrays: usize) -> String {
+        let (types, nulls) = (", text[]".repeat(arrays), ", NULL".repeat(arrays));
+        let text = format!("PREPARE looked (text{types}) AS {sql}");
+        session.client.batch_execute(&text).await.unwrap();
+        let rows = session.client.query(&format!("EXPLAIN EXECUTE looked (NULL{nulls})"), &[]).await.unwrap();
+        session.client.batch_execute("DEALLOCATE looked").await.unwrap();
+        rows.iter().map(|row| row.get::<_, String>(0)).collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn rows_are_found_one_by_one_whatever_the_server_knows_of_the_table() {
+        let database = Cluster::shared().database();
+        let settings =
+            Settings { dsn: Dsn::parse(&database.dsn()).unwrap(), statement_timeout: Duration::from_secs(10) };
+        ensure_schema(&settings.dsn, None).unwrap();
+        let mut connection = Connection::open(&settings, "test").unwrap();
+        let found = connection.run(async |session| {
+            for known in ["", "VACUUM ANALYZE"] {
+                session.client.batch_execute(known).await?;
+                for table in Table::IMAGE {
+                    let columns = key_columns(table);
+                    for sql in [select_sql(table), delete_sql(table, Head::Parameter, 2)] {
+                        let plan = plan(session, &sql, columns.parameters()).await;
+                        let by_key = plan.lines().filter(|line| {
+                            line.contains("Index Cond: ((org = $1)")
+                                && columns.names().iter().all(|name| line.contains(&format!("({name} = ")))
+                        });
+                        assert_eq!(by_key.count(), 1, "{known} {sql}\n{plan}");
+                        assert!(!plan.contains("Filter"), "{known} {sql}\n{plan}");
+                    }
+                }
+            }
+            Ok(())
+        });
+        found.unwrap();
+    }
 }

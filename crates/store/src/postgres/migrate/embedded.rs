@@ -21,11 +21,14 @@ impl Migration {
 }
 
 /// In the order in which they are applied. A released one is never edited: its checksum is in stores.
-pub(super) const MIGRATIONS: &[Migration] = &[Migration {
-    number: 1,
-    name: "control_plane",
-    sql: include_str!("../../../../../migrations/0001_control_plane.sql"),
-}];
+pub(super) const MIGRATIONS: &[Migration] = &[
+    Migration {
+        number: 1,
+        name: "control_plane",
+        sql: include_str!("../../../../../migrations/0001_control_plane.sql"),
+    },
+    Migration { number: 2, name: "indexes", sql: include_str!("../../../../../migrations/0002_indexes.sql") },
+];
 
 #[cfg(test)]
 mod tests {

@@ -148,7 +148,7 @@ async fn apply_pending(
     Ok(applied)
 }
 
-async fn apply(
+pub(super) async fn apply(
     client: &mut Client,
     migration: &Migration,
     place: &Place,

@@ -36,6 +36,46 @@ fn the_owner_s_server_makes_the_store() {
     assert_eq!(status(&dsn).unwrap().store_id, Some([4; 16]));
 }
 
+fn newest() -> i32 {
+    embedded::MIGRATIONS.last().unwrap().number
+}
+
+/// Whatever migrations a store has had, the next start applies the others, and its rows stay.
+#[test]
+fn a_store_of_each_earlier_version_is_brought_up_to_date() {
+    for applied in 1..embedded::MIGRATIONS.len() {
+        let database = Cluster::shared().database();
+        let dsn = Dsn::parse(&database.dsn()).unwrap();
+        with_connection(&dsn, async |client, _| {
+            let place = runner::Place::read(client).await?;
+            for migration in &embedded::MIGRATIONS[..applied] {
+                runner::apply(client, migration, &place, Some([7; 16])).await?;
+            }
+            Ok(())
+        })
+        .unwrap();
+        database.execute(
+            "SET search_path = dataglot;
+             INSERT INTO heads VALUES ('o', 1, 1, 2, 0);
+             INSERT INTO objects (org, key, format, checksum, body, id, owner)
+                  VALUES ('o', '{catalog,c}', 1, 1, '{}', 1, 'a'), ('o', '{role,a}', 1, 1, '{}', 2, NULL);
+             INSERT INTO role_members (org, role, member, format, checksum, body) VALUES ('o', 'a', 'b', 1, 1, '{}');
+             INSERT INTO grants (org, key, format, checksum, body) VALUES ('o', '{system,public,a}', 1, 1, '{}')",
+        );
+        let rows = "SELECT o::text FROM dataglot.objects o UNION ALL SELECT m::text FROM dataglot.role_members m \
+                    UNION ALL SELECT g::text FROM dataglot.grants g UNION ALL SELECT h::text FROM dataglot.heads h";
+        let before = database.query(rows);
+        assert_eq!(before.len(), 5);
+        let pending = check(&dsn).unwrap();
+        assert_eq!(pending.len(), embedded::MIGRATIONS.len() - applied, "{pending:?}");
+
+        assert_eq!(start(&dsn, None), Ok(()));
+        assert_eq!(check(&dsn).unwrap(), []);
+        assert_eq!(database.query(rows), before);
+        assert_eq!(status(&dsn).unwrap().store_id, Some([7; 16]));
+    }
+}
+
 #[test]
 fn a_start_on_a_store_that_is_up_to_date_takes_no_lock() {
     let database = Cluster::shared().database();
@@ -81,11 +121,11 @@ fn a_store_that_is_not_ours_is_refused() {
     let database = Cluster::shared().database();
     let dsn = Dsn::parse(&database.dsn()).unwrap();
     up(&dsn, UpOptions::default()).unwrap();
-    database.execute("INSERT INTO dataglot.migrations VALUES (2, 'later', 'x', now(), 'y', '9.9')");
-    assert_eq!(start(&dsn, None), Err(MigrationError::Newer { found: 2, known: 1 }));
+    database.execute("INSERT INTO dataglot.migrations VALUES (1000, 'later', 'x', now(), 'y', '9.9')");
+    assert_eq!(start(&dsn, None), Err(MigrationError::Newer { found: 1000, known: newest() }));
     database.execute(
-        "ALTER TABLE dataglot.migrations DISABLE TRIGGER append_only; DELETE FROM dataglot.migrations WHERE number = 2; \
-         UPDATE dataglot.migrations SET checksum = 'x'",
+        "ALTER TABLE dataglot.migrations DISABLE TRIGGER append_only; \
+         DELETE FROM dataglot.migrations WHERE number = 1000; UPDATE dataglot.migrations SET checksum = 'x'",
     );
     assert_eq!(start(&dsn, None), Err(MigrationError::Edited { number: 1, name: "control_plane".to_owned() }));
 }
