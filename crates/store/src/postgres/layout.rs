@@ -9,10 +9,12 @@
 mod tests;
 
 use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
 
 use dataglot_model::Seq;
-use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use crate::record::{FRAME_BYTES, key, transaction_id};
 use crate::{StoreError, Table};
@@ -224,28 +226,91 @@ pub(super) struct Fields {
     pub(super) by: Lenient<String>,
 }
 
-/// A field that may be anything.
-#[derive(Debug, PartialEq, Deserialize)]
-#[serde(untagged)]
-pub(super) enum Lenient<T> {
-    /// It is of its type.
-    Is(T),
-    /// It is something else.
-    Not(IgnoredAny),
-}
+/// A field that may be anything: its value, if it is of its type.
+#[derive(Debug, PartialEq)]
+pub(super) struct Lenient<T>(Option<T>);
 
 impl<T> Default for Lenient<T> {
     fn default() -> Self {
-        Lenient::Not(IgnoredAny)
+        Lenient(None)
     }
 }
 
 impl<T> Lenient<T> {
     pub(super) fn get(self) -> Option<T> {
-        match self {
-            Lenient::Is(value) => Some(value),
-            Lenient::Not(IgnoredAny) => None,
-        }
+        self.0
+    }
+}
+
+/// A type of fields.
+trait Searched: Sized {
+    fn of_integer(_: i64) -> Option<Self> {
+        None
+    }
+    fn of_text(_: &str) -> Option<Self> {
+        None
+    }
+}
+
+impl Searched for i64 {
+    fn of_integer(number: i64) -> Option<Self> {
+        Some(number)
+    }
+}
+
+impl Searched for String {
+    fn of_text(text: &str) -> Option<Self> {
+        Some(text.to_owned())
+    }
+}
+
+impl<'de, T: Searched> Deserialize<'de> for Lenient<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(LenientVisitor(PhantomData)).map(Lenient)
+    }
+}
+
+/// Takes whatever comes. (An untagged enum does too, but keeps it first, and makes an error of each form that it is
+/// not: that was a tenth of the committer's time.)
+struct LenientVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Searched> Visitor<'de> for LenientVisitor<T> {
+    type Value = Option<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("anything")
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<Self::Value, E> {
+        Ok(T::of_integer(number))
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<Self::Value, E> {
+        Ok(i64::try_from(number).ok().and_then(T::of_integer))
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(T::of_text(text))
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
+        IgnoredAny.visit_seq(list).map(|_| None)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, object: A) -> Result<Self::Value, A::Error> {
+        IgnoredAny.visit_map(object).map(|_| None)
     }
 }
 
