@@ -218,7 +218,6 @@ impl<C: Compiler> Watcher for Watch<C> {
 
     fn hint(&self, org: OrgName, seq: Seq) {
         let (Some(queue), Some(images)) = (self.queue.upgrade(), self.images.upgrade()) else { return };
-        queue.others_write();
         // Of an org that nobody uses here: no reason to wake the committer. An image that is being loaded gets
         // a hint of its own afterwards.
         if images.get(&org).is_none_or(|state| state.head().seq >= seq) {
@@ -228,6 +227,12 @@ impl<C: Compiler> Watcher for Watch<C> {
             let newest = news.hints.entry(org).or_default();
             *newest = seq.max(*newest);
         });
+    }
+
+    fn others_write(&self, until: Instant) {
+        if let Some(queue) = self.queue.upgrade() {
+            queue.others_write(until);
+        }
     }
 
     fn lost(&self, error: &StoreError) {

@@ -88,6 +88,8 @@ impl<S: State> Images<S> {
             let Some(entry) = loaded else { return Ok(None) };
             let state = Arc::clone(&entry.state);
             published.insert(org.clone(), entry);
+            drop(published);
+            self.store.orgs_added();
             return Ok(Some(state));
         }
     }
@@ -123,6 +125,7 @@ impl<S: State> Images<S> {
         let default = images.iter().find(|(org, _)| org.is_default());
         let default = default.and_then(|(_, state)| Some(state.as_ref()?.head()));
         let mut published = self.write();
+        let mut is_more = false;
         for (org, state) in images {
             match state {
                 None => {
@@ -140,11 +143,15 @@ impl<S: State> Images<S> {
                     }
                     None => {
                         published.insert(org, Entry { state, damage: Arc::default(), default });
+                        is_more = true;
                     }
                 },
             }
         }
         drop(published);
+        if is_more {
+            self.store.orgs_added();
+        }
         drop(gone);
     }
 

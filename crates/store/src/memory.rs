@@ -119,6 +119,8 @@ impl MetaStore for MemoryStore {
         Ok(())
     }
 
+    fn orgs_added(&self) {}
+
     fn halt(&self, _org: &OrgName, _seen: Seq) -> Result<(), StoreError> {
         Ok(())
     }

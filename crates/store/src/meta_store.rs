@@ -113,6 +113,8 @@ pub trait Watcher: Send + Sync + 'static {
     fn seen(&self, at: Instant, heads: Vec<(OrgName, Option<HeadRecord>)>);
     /// A hint that an org may have got the transaction `seq`.
     fn hint(&self, org: OrgName, seq: Seq);
+    /// Others write a lot to the server that has the store, and will go on until then, as far as one can tell.
+    fn others_write(&self, until: Instant);
     /// The store cannot be reached; tries go on, and [`Watcher::seen`] says when one has worked.
     fn lost(&self, error: &StoreError);
 }
@@ -165,6 +167,10 @@ pub trait MetaStore: Send + Sync + 'static {
     /// # Errors
     /// It cannot begin to.
     fn watch(&self, watcher: Arc<dyn Watcher>) -> Result<(), StoreError>;
+
+    /// [`Watcher::orgs`] has more orgs than before: what others do to them is wanted at once. Nothing happens in a
+    /// store that is not shared.
+    fn orgs_added(&self);
 
     /// Makes every writer's commits to the org fail with [`StoreError::Diverged`] from now on, since
     /// `seen` was there and is not any more. Nothing happens in a store that is not shared.

@@ -14,8 +14,6 @@ use crate::{Compiler, StoreError, Submission};
 const FILL_MAX: Duration = Duration::from_micros(500);
 /// Groups that were smaller are not waited for.
 const FILL_FROM: usize = 4;
-/// For so long after others have written, they are taken to go on.
-const OTHERS_WRITE: Duration = Duration::from_millis(100);
 
 /// A transaction in the queue, with the way back to its submitter.
 pub(crate) struct Job<C: Compiler> {
@@ -74,7 +72,7 @@ struct Waiting<C: Compiler> {
     wanted: usize,
     /// So many the last group had.
     last: usize,
-    /// When others were last heard to write to the store.
+    /// Until when others are taken to write to the same server.
     others: Option<Instant>,
 }
 
@@ -117,9 +115,9 @@ impl<C: Compiler> Queue<C> {
         self.ready.notify_one();
     }
 
-    /// Others write to the store.
-    pub(crate) fn others_write(&self) {
-        self.lock().others = Some(Instant::now());
+    /// Others write to the same server until then.
+    pub(crate) fn others_write(&self, until: Instant) {
+        self.lock().others = Some(until);
     }
 
     /// All news, and the jobs of the next group: whatever is there, up to the bounds, and one at least if
@@ -134,7 +132,7 @@ impl<C: Compiler> Queue<C> {
             }
             waiting = self.ready.wait(waiting).unwrap_or_else(PoisonError::into_inner);
         }
-        if waiting.last >= FILL_FROM && waiting.others.is_some_and(|at| at.elapsed() < OTHERS_WRITE) {
+        if waiting.last >= FILL_FROM && waiting.others.is_some_and(|until| Instant::now() < until) {
             waiting = self.fill(waiting, expected);
         }
         let news = std::mem::take(&mut waiting.news);

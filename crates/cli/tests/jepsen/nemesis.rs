@@ -171,7 +171,7 @@ impl<'n> Nemesis<'n> {
         let sql = format!(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
              WHERE application_name = 'dataglot {}' AND pid {which} \
-             (SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid IS NOT NULL)",
+             (SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND granted AND pid IS NOT NULL)",
             self.coordinators[node].name
         );
         if let Err(error) = self.database.try_execute(&sql) {

@@ -215,6 +215,10 @@ impl MetaStore for Moving {
     fn watch(&self, watcher: Arc<dyn Watcher>) -> Result<(), StoreError> {
         self.inner.watch(watcher)
     }
+    fn orgs_added(&self) {
+        self.inner.orgs_added();
+    }
+
     fn halt(&self, org: &OrgName, seen: Seq) -> Result<(), StoreError> {
         self.inner.halt(org, seen)
     }

@@ -97,6 +97,11 @@ impl SharedStore {
         }
     }
 
+    /// Whether somebody has marked the org.
+    pub fn is_halted(&self, org: &OrgName) -> bool {
+        self.content().halted.contains_key(org)
+    }
+
     fn content(&self) -> MutexGuard<'_, Content> {
         self.server.content.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -140,6 +145,8 @@ impl MetaStore for SharedStore {
         *self.watcher.lock().unwrap_or_else(PoisonError::into_inner) = Some(watcher);
         Ok(())
     }
+
+    fn orgs_added(&self) {}
 
     fn halt(&self, org: &OrgName, seen: Seq) -> Result<(), StoreError> {
         self.store()?.head(org)?.ok_or_else(|| StoreError::NoSuchOrg(org.clone()))?;

@@ -157,6 +157,10 @@ impl MetaStore for FaultStore {
         self.inner.watch(watcher)
     }
 
+    fn orgs_added(&self) {
+        self.inner.orgs_added();
+    }
+
     fn halt(&self, org: &OrgName, seen: Seq) -> Result<(), StoreError> {
         self.inner.halt(org, seen)
     }

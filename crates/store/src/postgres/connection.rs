@@ -159,6 +159,7 @@ pub(super) enum Prepared {
     FindTransaction,
     Fence,
     Tell,
+    Moved,
     MetaGet,
     Metas,
     /// Rows by their keys.

@@ -4,7 +4,7 @@
 //! LISTEN, and the poll interval alone is enough. The session never has a transaction open.
 //!
 //! It also tells others what was committed here, soon afterwards and not for each commit: what came
-//! meanwhile goes along.
+//! meanwhile goes along. Nobody is told of an org that nobody else follows.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -13,14 +13,14 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use dataglot_model::{OrgName, Seq};
+use dataglot_model::{HeadRecord, OrgName, Seq};
 use serde::Deserialize;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::sleep_until;
 use tokio_postgres::Notification;
-use tokio_postgres::types::{ToSql, Type};
 
 use super::connection::{Driver, Failure, Prepared, Session, open_session, runtime};
+use super::interest::{self, Interest};
 use super::reach::Reach;
 use super::read::read_heads_of;
 use super::told::Told;
@@ -30,6 +30,10 @@ use crate::{StoreError, Watcher};
 const CHANNEL: &str = "dataglot_changes";
 /// The least time between two messages to the others: each wakes all of them.
 const TELL_EVERY: Duration = Duration::from_millis(2);
+/// The least time between two looks, however many images are loaded.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// So many groups of others between two looks are worth to be reckoned with.
+const OTHERS_MIN: i64 = 20;
 /// The first wait after a failure; each one is about twice as long as the one before.
 const WAIT_MIN: Duration = Duration::from_millis(20);
 /// The longest wait.
@@ -43,13 +47,18 @@ pub(super) struct Follower {
 }
 
 impl Follower {
-    /// Starts it.
-    pub(super) fn start(reach: Arc<Reach>, told: Arc<Told>, watcher: Arc<dyn Watcher>) -> Result<Self, StoreError> {
+    /// Starts it. `loaded`: there are more images.
+    pub(super) fn start(
+        reach: Arc<Reach>,
+        told: Arc<Told>,
+        loaded: Arc<Notify>,
+        watcher: Arc<dyn Watcher>,
+    ) -> Result<Self, StoreError> {
         let (running, mut stopped) = watch::channel(());
         let runtime = runtime()?;
         let follow = move || {
             runtime.block_on(async {
-                let mut follow = pin!(follow(&reach, &told, watcher.as_ref()));
+                let mut follow = pin!(follow(&reach, &told, &loaded, watcher.as_ref()));
                 let mut stopped = pin!(stopped.changed());
                 poll_fn(|cx| {
                     if stopped.as_mut().poll(cx).is_ready() {
@@ -68,11 +77,11 @@ impl Follower {
     }
 }
 
-async fn follow(reach: &Reach, told: &Told, watcher: &dyn Watcher) {
+async fn follow(reach: &Reach, told: &Told, loaded: &Notify, watcher: &dyn Watcher) {
     let mut wait = WAIT_MIN;
     reach.set_followed(true);
     loop {
-        let Err(failure) = listen(reach, told, watcher, &mut wait).await;
+        let Err(failure) = listen(reach, told, loaded, watcher, &mut wait).await;
         if matches!(failure, Failure::Silent) {
             reach.fell_silent();
         }
@@ -97,6 +106,7 @@ fn jittered(wait: Duration) -> Duration {
 async fn listen(
     reach: &Reach,
     told: &Told,
+    loaded: &Notify,
     watcher: &dyn Watcher,
     wait: &mut Duration,
 ) -> Result<std::convert::Infallible, Failure> {
@@ -110,18 +120,26 @@ async fn listen(
     driver.drive(&session, async { Ok(session.client.batch_execute(&set_up).await?) }).await?;
     let own = driver.drive(&session, async { own_pid(&session).await }).await?;
     let mut tell_from = Instant::now();
+    let mut interest = Interest::default();
+    let mut moved = Moved::default();
     loop {
         let at = Instant::now();
-        look(&session, &mut driver, watcher, at).await?;
+        let heads = look(&session, &mut driver, &mut interest, watcher.orgs()).await?;
         reach.is_up();
         *wait = WAIT_MIN;
+        watcher.seen(at, heads);
+        let others = driver.drive(&session, moved.by_others(&session, told.groups())).await?;
+        if others >= OTHERS_MIN {
+            watcher.others_write(at + reach.poll_interval * 2);
+        }
         loop {
-            match wait_for(&mut driver, at + reach.poll_interval, told, tell_from).await? {
+            let until = Until { look: at + reach.poll_interval, look_for_more: at + LOOK_EVERY, tell_from };
+            match wait_for(&mut driver, told, loaded, until).await? {
                 Next::Hear => {
                     coalesce(&mut driver.notifications, own).into_iter().for_each(|(org, seq)| watcher.hint(org, seq));
                 }
                 Next::Tell => {
-                    tell(&session, &mut driver, told.take()).await?;
+                    driver.drive(&session, interest::tell(&session, CHANNEL, told.take())).await?;
                     tell_from = Instant::now() + TELL_EVERY;
                 }
                 Next::Look => break,
@@ -131,25 +149,38 @@ async fn listen(
 }
 
 /// Reads the heads.
-async fn look(session: &Session, driver: &mut Driver, watcher: &dyn Watcher, at: Instant) -> Result<(), Failure> {
-    let orgs = watcher.orgs();
+async fn look(
+    session: &Session,
+    driver: &mut Driver,
+    interest: &mut Interest,
+    orgs: Vec<OrgName>,
+) -> Result<Vec<(OrgName, Option<HeadRecord>)>, Failure> {
+    // Whoever commits from here on tells us.
+    driver.drive(session, interest.take(session, &orgs)).await?;
     // What was told before is in the heads.
     driver.notifications.clear();
-    let heads = driver.drive(session, read_heads_of(session, orgs)).await?;
-    watcher.seen(at, heads);
-    Ok(())
+    driver.drive(session, read_heads_of(session, orgs)).await
 }
 
-/// Tells the others.
-async fn tell(session: &Session, driver: &mut Driver, payloads: Vec<String>) -> Result<(), Failure> {
-    let notify = async {
-        let sql = || format!("SELECT pg_notify('{CHANNEL}', p) FROM unnest($1) AS u (p)");
-        let statement = session.prepare(Prepared::Tell, &[Type::TEXT_ARRAY], sql).await?;
-        let parameters: [&(dyn ToSql + Sync); 1] = [&payloads];
-        session.client.execute(&statement, &parameters).await?;
-        Ok(())
-    };
-    driver.drive(session, notify).await
+/// How often the server has moved a head, as it counts for its statistics.
+#[derive(Default)]
+struct Moved {
+    /// By anybody; `None`: it was not asked yet.
+    all: Option<i64>,
+    /// By this coordinator.
+    own: u64,
+}
+
+impl Moved {
+    /// About how often others have done so since this was asked last.
+    async fn by_others(&mut self, session: &Session, own: u64) -> Result<i64, Failure> {
+        let sql = || "SELECT pg_stat_get_tuples_updated('heads'::regclass)".to_owned();
+        let statement = session.prepare(Prepared::Moved, &[], sql).await?;
+        let all: i64 = session.client.query_one(&statement, &[]).await?.try_get(0)?;
+        let before = self.all.replace(all).unwrap_or(all);
+        let own_since = own.saturating_sub(std::mem::replace(&mut self.own, own));
+        Ok((all - before).saturating_sub_unsigned(own_since))
+    }
 }
 
 /// What comes next.
@@ -162,16 +193,29 @@ enum Next {
     Look,
 }
 
-/// Waits for what comes next. Nothing is told before `tell_from`.
-async fn wait_for(driver: &mut Driver, until: Instant, told: &Told, tell_from: Instant) -> Result<Next, Failure> {
-    if Instant::now() >= until {
+/// When what comes next may come.
+struct Until {
+    /// At the latest.
+    look: Instant,
+    /// At the earliest, where there are more images to look for.
+    look_for_more: Instant,
+    tell_from: Instant,
+}
+
+/// Waits for what comes next.
+async fn wait_for(driver: &mut Driver, told: &Told, loaded: &Notify, until: Until) -> Result<Next, Failure> {
+    if Instant::now() >= until.look {
         // However much there is to hear and to tell.
         return Ok(Next::Look);
     }
-    let mut alarm = pin!(sleep_until(until.into()));
+    let mut alarm = pin!(sleep_until(until.look.into()));
+    let mut more = pin!(async {
+        loaded.notified().await;
+        sleep_until(until.look_for_more.into()).await;
+    });
     let mut to_tell = pin!(async {
         told.some().await;
-        sleep_until(tell_from.into()).await;
+        sleep_until(until.tell_from.into()).await;
     });
     poll_fn(|cx| {
         driver.poll(cx);
@@ -183,6 +227,9 @@ async fn wait_for(driver: &mut Driver, until: Instant, told: &Told, tell_from: I
         }
         if to_tell.as_mut().poll(cx).is_ready() {
             return Poll::Ready(Ok(Next::Tell));
+        }
+        if more.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(Ok(Next::Look));
         }
         alarm.as_mut().poll(cx).map(|()| Ok(Next::Look))
     })

@@ -6,7 +6,7 @@
 //! * `dsn`, `connect`, `tls`: how to get in. `migrate`: the schema.
 //! * `connection`, `reach`: one connection, and whether there can be one.
 //! * `pool`: those that read. `writer`: the one that commits. `follow`: the one that listens, and tells the
-//!   others; `told`: what it tells.
+//!   others; `told`: what it tells; `interest`: whether anybody wants to know.
 //! * `layout`, `wire`, `rows`, `chunk`, `scan`: records as columns.
 //! * `load`, `delta`, `read`, `commit`, `at_once`: the statements.
 //!
@@ -22,6 +22,7 @@ mod dsn;
 mod error;
 mod follow;
 pub mod history;
+mod interest;
 mod layout;
 mod load;
 pub mod migrate;
@@ -41,6 +42,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use dataglot_model::{HeadRecord, OrgName, Seq, TransactionId};
+use tokio::sync::Notify;
 
 use self::connection::{Connection, Failure, Session, Settings, ensure_schema};
 use self::follow::Follower;
@@ -91,6 +93,8 @@ struct PostgresStore {
     writer: Mutex<Writer>,
     follower: Mutex<Option<Follower>>,
     told: Arc<Told>,
+    /// There are more images.
+    loaded: Arc<Notify>,
 }
 
 /// Opens the store in a PostgreSQL database. Its schema is made or brought up to date, if the role may.
@@ -119,6 +123,7 @@ pub fn open_postgres(options: PostgresOptions) -> Result<Arc<dyn MetaStore>, Sto
         writer: Mutex::new(Writer::new()?),
         follower: Mutex::new(None),
         told: Arc::default(),
+        loaded: Arc::default(),
     }))
 }
 
@@ -169,9 +174,14 @@ impl MetaStore for PostgresStore {
     }
 
     fn watch(&self, watcher: Arc<dyn Watcher>) -> Result<(), StoreError> {
-        let follower = Follower::start(Arc::clone(&self.reach), Arc::clone(&self.told), watcher)?;
+        let (told, loaded) = (Arc::clone(&self.told), Arc::clone(&self.loaded));
+        let follower = Follower::start(Arc::clone(&self.reach), told, loaded, watcher)?;
         *self.follower.lock().unwrap_or_else(PoisonError::into_inner) = Some(follower);
         Ok(())
+    }
+
+    fn orgs_added(&self) {
+        self.loaded.notify_one();
     }
 
     fn halt(&self, org: &OrgName, seen: Seq) -> Result<(), StoreError> {

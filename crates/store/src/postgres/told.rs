@@ -4,6 +4,7 @@
 //! notifications until it is on disk, and commits of different orgs would wait for each other.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use dataglot_model::{OrgName, Seq};
@@ -16,11 +17,13 @@ use crate::{Base, Group};
 pub(super) struct Told {
     news: Mutex<BTreeMap<OrgName, Seq>>,
     some: Notify,
+    groups: AtomicU64,
 }
 
 impl Told {
     /// The group was committed.
     pub(super) fn committed(&self, group: &Group<'_>) {
+        self.groups.fetch_add(1, Ordering::Relaxed);
         let mut news = self.news();
         for org in &group.orgs {
             let before = match org.base {
@@ -48,9 +51,15 @@ impl Told {
 
     /// All that wait, as they are told. A name and a number: there is a limit of 8,000 bytes, and whoever wants
     /// more reads it.
-    pub(super) fn take(&self) -> Vec<String> {
+    pub(super) fn take(&self) -> Vec<(OrgName, String)> {
+        let payload = |org: &OrgName, seq| format!("{{\"org\":\"{}\",\"seq\":{seq}}}", org.as_str());
         let news = std::mem::take(&mut *self.news());
-        news.iter().map(|(org, seq)| format!("{{\"org\":\"{}\",\"seq\":{seq}}}", org.as_str())).collect()
+        news.into_iter().map(|(org, seq)| (org.clone(), payload(&org, seq))).collect()
+    }
+
+    /// How many groups were committed here.
+    pub(super) fn groups(&self) -> u64 {
+        self.groups.load(Ordering::Relaxed)
     }
 
     fn news(&self) -> MutexGuard<'_, BTreeMap<OrgName, Seq>> {

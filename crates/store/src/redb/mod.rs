@@ -272,6 +272,8 @@ impl MetaStore for RedbStore {
         Ok(())
     }
 
+    fn orgs_added(&self) {}
+
     fn halt(&self, _org: &OrgName, _seen: Seq) -> Result<(), StoreError> {
         Ok(())
     }

@@ -33,6 +33,15 @@ pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
+/// Waits until `hubs` follow one org each, and have read its head since: there is nothing to be looked at for a while.
+#[track_caller]
+pub(crate) fn until_looked(database: &Database, hubs: usize) {
+    let looked = "SELECT count(*) FROM pg_stat_activity a JOIN pg_locks l USING (pid) \
+                  WHERE a.datname = current_database() AND l.locktype = 'advisory' AND l.mode = 'ShareLock' \
+                  AND a.state = 'idle' AND a.query LIKE 'SELECT pg_stat_get_tuples_updated%'";
+    until("all have looked", || database.query_one(looked) == hubs.to_string());
+}
+
 fn first_org() -> FirstOrg {
     let statement = ChangedStatement { sql: "CREATE USER admin".into(), mutations: vec![Mutation::Put(role("admin"))] };
     FirstOrg {

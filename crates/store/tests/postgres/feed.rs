@@ -6,7 +6,7 @@ use std::time::Instant;
 use dataglot_model::{HeadRecord, Mutation, OrgName, Row, Seq};
 use dataglot_pgtest::{Cluster, Database};
 use dataglot_store::conformance::image::{Request, submit};
-use dataglot_store::conformance::sample::{name, rows};
+use dataglot_store::conformance::sample::{name, role, rows};
 use dataglot_store::{Freshness, StoreError, Watcher};
 
 use crate::backend::{create, default, has, hub, until};
@@ -39,6 +39,7 @@ struct Notes {
     seen: Mutex<Option<Heads>>,
     hints: Mutex<Vec<(OrgName, Seq)>>,
     lost: Mutex<usize>,
+    others: Mutex<Option<Instant>>,
 }
 
 impl Watcher for Notes {
@@ -52,6 +53,10 @@ impl Watcher for Notes {
 
     fn hint(&self, org: OrgName, seq: Seq) {
         self.hints.lock().unwrap().push((org, seq));
+    }
+
+    fn others_write(&self, until: Instant) {
+        *self.others.lock().unwrap() = Some(until);
     }
 
     fn lost(&self, _: &StoreError) {
@@ -102,6 +107,62 @@ fn h01_the_poll_alone_is_enough_and_strange_notifications_do_nothing() {
     until("the follower ends", || weak.upgrade().is_none());
 }
 
+/// How many coordinators follow an org.
+fn follows(database: &Database) -> String {
+    database.query_one(
+        "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareLock' AND granted \
+         AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
+    )
+}
+
+/// H-05: a notification wakes every coordinator, so none is sent of an org that nobody else follows.
+#[test]
+fn h05_whoever_follows_an_org_is_told_and_nobody_is_told_for_nothing() {
+    let database = Cluster::shared().database();
+    let one = hub(open(&database));
+    until("it follows", || follows(&database) == "1");
+    let payloads = Payloads::listen(&database);
+    create(&one, 2, "a").unwrap();
+    let told = "SELECT count(*) FROM pg_stat_activity \
+                WHERE datname = current_database() AND state = 'idle' AND query LIKE 'SELECT pg_notify(%'";
+    until("it has looked for somebody to tell", || database.query_one(told) == "1");
+    assert_eq!(payloads.all(), [""; 0]);
+
+    let two = hub(open(&database));
+    assert!(has(&two, "a"));
+    until("it follows", || follows(&database) == "2");
+    create(&one, 3, "b").unwrap();
+    until("it is told", || payloads.all() == [r#"{"org":"default","seq":3}"#]);
+    until("it has it", || has(&two, "b"));
+
+    // An org that is made here is followed from then on.
+    let acme = OrgName::new("acme").unwrap();
+    submit(&one, &default(), 4, Request::CreateOrg(acme.clone(), 7)).wait().ok().unwrap();
+    until("both follow it", || {
+        two.state(&acme).unwrap();
+        follows(&database) == "4"
+    });
+    submit(&two, &acme, 5, Request::Create(role("c"))).wait().ok().unwrap();
+    let told = r#"{"org":"acme","seq":2}"#.to_owned();
+    until("it is told", || payloads.all().contains(&told));
+}
+
+/// Whoever shares a server with busy others is told so.
+#[test]
+fn it_is_noticed_that_others_write_a_lot() {
+    let database = Cluster::shared().database();
+    let busy = hub(open(&database));
+    let store = open(&database);
+    let notes = Arc::new(Notes::default());
+    store.watch(Arc::<Notes>::clone(&notes)).unwrap();
+    let mut id = 2;
+    until("it is noticed", || {
+        create(&busy, id, &format!("r{id}")).unwrap();
+        id += 1;
+        notes.others.lock().unwrap().is_some_and(|until| until > Instant::now())
+    });
+}
+
 /// The listener never holds a transaction: it would keep the server's queue from being emptied.
 #[test]
 fn h03_the_listener_has_no_transaction_open() {
@@ -133,6 +194,8 @@ fn c109_a_large_change_has_a_small_notification() {
         Mutation::Put(Row::Grant(key, Arc::clone(&record)))
     });
     let payloads = Payloads::listen(&database);
+    let _follows = self::hub(open(&database));
+    until("it is told", || follows(&database) == "2");
     for (id, batch) in [(2, vec![big]), (3, grants.collect::<Vec<_>>())] {
         submit(&hub, &default(), id, Request::Write(batch)).wait().ok().unwrap();
     }

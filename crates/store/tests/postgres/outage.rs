@@ -11,7 +11,7 @@ use dataglot_store::{
     Dsn, Freshness, Hub, HubLimits, PostgresError, PostgresOptions, StoreError, SubmitError, open_postgres,
 };
 
-use crate::backend::{committed, create, default, has, hub, until};
+use crate::backend::{committed, create, default, has, hub, until, until_looked};
 use crate::proxy::Proxy;
 use crate::rig::open;
 
@@ -32,6 +32,7 @@ fn a_lost_reply_is_settled() {
     let database = Cluster::shared().database();
     let proxy = Proxy::start(Cluster::shared().port());
     let hub = hub(open_postgres(through(&proxy, &database)).unwrap());
+    until_looked(&database, 1);
     // So that the next one is one message.
     create(&hub, 6, "before").unwrap();
     proxy.lose_replies(true);

@@ -10,7 +10,7 @@ use dataglot_store::conformance::sample::role;
 use dataglot_store::fault::{Fault, FaultStore};
 use dataglot_store::{StoreError, SubmitError, open_postgres};
 
-use crate::backend::{committed, create, default, has, hub, until};
+use crate::backend::{committed, create, default, has, hub, until, until_looked};
 use crate::outage::{Session, through};
 use crate::proxy::Proxy;
 use crate::rig::open;
@@ -21,7 +21,8 @@ fn deliver(proxy: &Proxy, database: &Database) {
     proxy.hold_questions(false);
     let done = format!(
         "SELECT count(*) FROM pg_stat_activity a JOIN pg_locks l USING (pid) \
-         WHERE l.locktype = 'advisory' AND a.datname = current_database() AND a.state = 'idle' \
+         WHERE l.locktype = 'advisory' AND l.mode = 'ExclusiveLock' AND a.datname = current_database() \
+         AND a.state = 'idle' \
          AND a.query_start > '{now}'"
     );
     until("it arrives", || database.query_one(&done) == "1");
@@ -34,6 +35,7 @@ fn m5_a_commit_that_arrives_after_the_answer_does_nothing() {
     let database = Cluster::shared().database();
     let proxy = Proxy::start(Cluster::shared().port());
     let (one, two) = (hub(open_postgres(through(&proxy, &database)).unwrap()), hub(open(&database)));
+    until_looked(&database, 2);
     create(&one, 6, "before").unwrap();
     proxy.hold_questions(true);
     let lost = thread::scope(|scope| {
@@ -66,6 +68,7 @@ fn m5_what_was_said_not_to_be_committed_is_not_committed_by_a_retry() {
     let database = Cluster::shared().database();
     let proxy = Proxy::start(Cluster::shared().port());
     let (one, two) = (hub(open_postgres(through(&proxy, &database)).unwrap()), hub(open(&database)));
+    until_looked(&database, 2);
     create(&one, 6, "before").unwrap();
     proxy.hold_questions(true);
     let ticket = submit(&one, &default(), 7, Request::Create(role("a")));
