@@ -19,6 +19,7 @@ use crate::clock::Clock;
 use crate::compiler::{OrgState, Planner};
 use crate::credentials::{Mock, MockError, may_log_in};
 use crate::error::SessionError;
+use crate::identities::Identities;
 use crate::login::Absent;
 use crate::seal::{self, KeyCache};
 
@@ -118,6 +119,7 @@ pub struct Engine {
     config: EngineConfig,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
+    identities: Identities,
     hashing: Arc<Semaphore>,
     connections: Mutex<BTreeMap<(OrgName, ObjectId), u32>>,
     absent: Absent,
@@ -159,6 +161,7 @@ impl Engine {
             config,
             clock,
             entropy,
+            identities: Identities::default(),
             hashing,
             connections: Mutex::default(),
             absent: Absent::default(),
@@ -278,9 +281,8 @@ impl Engine {
 
     /// A new identity for a transaction.
     pub(crate) fn transaction_id(&self) -> Result<TransactionId, SessionError> {
-        let mut bytes = [0u8; 16];
-        self.entropy.fill(&mut bytes).map_err(|_| SessionError::bug("no random numbers"))?;
-        Ok(TransactionId::new(self.now(), bytes))
+        let random = self.identities.next(self.entropy()).map_err(|_| SessionError::bug("no random numbers"))?;
+        Ok(TransactionId::new(self.now(), random))
     }
 
     /// The newest image of an org.

@@ -20,6 +20,7 @@ mod credentials;
 mod engine;
 mod error;
 mod fresh;
+mod identities;
 mod interrupt;
 mod limit;
 mod login;
