@@ -59,6 +59,13 @@ pub(crate) struct Role {
     pub(crate) is_set: bool,
 }
 
+/// As what history names a session, and what that was made of that may change while the session lives.
+struct Marked {
+    settings: Settings,
+    login: Option<Name>,
+    mark: Arc<str>,
+}
+
 impl Identity {
     pub(crate) fn current(&self) -> &Role {
         self.local.as_ref().unwrap_or(&self.session)
@@ -101,6 +108,7 @@ pub struct Session {
     /// The newest version of its org that it has made or looked at.
     pub(crate) seen: Seq,
     pub(crate) audit_budget: Budget,
+    marked: Option<Marked>,
     welcome: Vec<Notice>,
     ended: Option<Report>,
     _connection: Connection,
@@ -179,6 +187,7 @@ impl Session {
             announced: Announced::default(),
             seen: image.head().seq,
             audit_budget: Budget::default(),
+            marked: None,
             welcome,
             ended: None,
             _connection: connection,
@@ -363,7 +372,20 @@ impl Session {
     }
 
     /// As what history names the session.
-    pub(crate) fn mark(&self) -> Arc<str> {
+    pub(crate) fn mark(&mut self) -> Arc<str> {
+        if let Some(Marked { settings, login, mark }) = &self.marked
+            && settings.is_same(&self.scoped.settings)
+            && login.as_ref() == self.assumed_by()
+        {
+            return Arc::clone(mark);
+        }
+        let mark = self.new_mark();
+        let (settings, login) = (self.scoped.settings.clone(), self.assumed_by().cloned());
+        self.marked = Some(Marked { settings, login, mark: Arc::clone(&mark) });
+        mark
+    }
+
+    fn new_mark(&self) -> Arc<str> {
         let application = self.scoped.settings.get("application_name").unwrap_or_default();
         let apply_id = self.scoped.settings.get("apply_id").unwrap_or_default();
         let mut mark = format!("pid {}", self.pid);
