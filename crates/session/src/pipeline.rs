@@ -149,7 +149,7 @@ impl Session {
         let last = ranges.len() - 1;
         let mut ahead = None;
         if ranges.len() >= read_ahead::STATEMENTS_MIN {
-            let (path, limits) = (self.scoped.settings.search_path(), self.engine.config().limits.clone());
+            let (path, limits) = (self.scoped.settings.search_path().clone(), self.engine.config().limits.clone());
             ahead = ReadAhead::start(sql, ranges, path, limits);
         }
         for (number, range) in ranges.iter().enumerate() {
@@ -243,8 +243,8 @@ impl Session {
         range: Range<usize>,
         parameters: Parameters<'_>,
     ) -> Result<Parsed, SessionError> {
-        let path = self.scoped.settings.search_path();
-        let cx = ParseCx { search_path: &path, parameters, limits: &self.engine.config().limits };
+        let search_path = self.scoped.settings.search_path();
+        let cx = ParseCx { search_path, parameters, limits: &self.engine.config().limits };
         parse(sql, range, &cx).map_err(|e| SessionError::of(&e))
     }
 

@@ -10,7 +10,7 @@ mod table;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use dataglot_model::{SchemaRef, SetScope, Severity, SqlState};
@@ -39,6 +39,8 @@ struct Layers {
     initial: BTreeMap<String, String>,
     session: BTreeMap<String, String>,
     local: BTreeMap<String, String>,
+    /// What `search_path` says, once somebody has asked.
+    schema: OnceLock<SchemaRef>,
 }
 
 /// The name and value of a setting, checked and in canonical form.
@@ -96,11 +98,18 @@ fn key_of(definition: &Definition) -> String {
 }
 
 impl Settings {
+    /// The layers, to be changed: nothing that was made of them holds any more.
+    fn layers_mut(&mut self) -> &mut Layers {
+        let layers = Arc::make_mut(&mut self.layers);
+        layers.schema = OnceLock::new();
+        layers
+    }
+
     /// Sets what holds at the start of the session, and what RESET returns to.
     pub(crate) fn set_initial(&mut self, name: &str, value: &str) -> Result<(), SessionError> {
         let (key, value) = check(name, value)?;
         self.bound(&key)?;
-        Arc::make_mut(&mut self.layers).initial.insert(key, value);
+        self.layers_mut().initial.insert(key, value);
         Ok(())
     }
 
@@ -109,7 +118,7 @@ impl Settings {
         let Some(value) = value else {
             let key = self.resettable(name)?;
             let initial = self.initial_of(&key).map(Cow::into_owned);
-            let layers = Arc::make_mut(&mut self.layers);
+            let layers = self.layers_mut();
             layers.local.remove(&key);
             match (scope, initial) {
                 (SetScope::Local, Some(initial)) => drop(layers.local.insert(key, initial)),
@@ -119,7 +128,7 @@ impl Settings {
         };
         let (key, value) = check(name, value)?;
         self.bound(&key)?;
-        let layers = Arc::make_mut(&mut self.layers);
+        let layers = self.layers_mut();
         match scope {
             SetScope::Local => drop(layers.local.insert(key, value)),
             SetScope::Session => {
@@ -132,7 +141,7 @@ impl Settings {
 
     /// `RESET ALL`
     pub(crate) fn reset_all(&mut self) {
-        let layers = Arc::make_mut(&mut self.layers);
+        let layers = self.layers_mut();
         layers.session.clear();
         layers.local.clear();
     }
@@ -140,7 +149,7 @@ impl Settings {
     /// What SET LOCAL has set ends with the transaction.
     pub(crate) fn end_local(&mut self) {
         if !self.layers.local.is_empty() {
-            Arc::make_mut(&mut self.layers).local.clear();
+            self.layers_mut().local.clear();
         }
     }
 
@@ -166,7 +175,7 @@ impl Settings {
 
     /// The value of a setting of ours, if it is not the default. Cheap, for what is asked with every statement.
     pub(crate) fn changed(&self, key: &str) -> Option<&str> {
-        let Layers { initial, session, local } = &*self.layers;
+        let Layers { initial, session, local, schema: _ } = &*self.layers;
         [local, session, initial].into_iter().find_map(|layer| layer.get(key)).map(String::as_str)
     }
 
@@ -187,7 +196,7 @@ impl Settings {
 
     /// A session may make up so many settings and no more.
     fn bound(&self, key: &str) -> Result<(), SessionError> {
-        let Layers { initial, session, local } = &*self.layers;
+        let Layers { initial, session, local, schema: _ } = &*self.layers;
         let custom = |map: &BTreeMap<String, String>| map.keys().filter(|k| is_custom(k)).count();
         if is_custom(key) && custom(initial) + custom(session) + custom(local) >= CUSTOM_SETTINGS_MAX {
             return Err(SessionError::new(SqlState::ConfigurationLimitExceeded, "too many custom parameters")
@@ -196,20 +205,21 @@ impl Settings {
         Ok(())
     }
 
-    /// Whether a boolean setting is on.
-    pub(crate) fn is_on(&self, name: &str) -> bool {
-        self.get(name).is_some_and(|v| v == "on")
+    /// Whether a boolean setting is on that is off by default.
+    pub(crate) fn is_on(&self, key: &str) -> bool {
+        self.changed(key) == Some("on")
     }
 
-    /// The length of a timeout. `None`: it is off.
-    pub(crate) fn timeout(&self, name: &str) -> Option<Duration> {
-        let ms = table::parse_ms(&self.get(name)?)?;
+    /// The length of a timeout. `None`: it is off, as all are by default.
+    pub(crate) fn timeout(&self, key: &str) -> Option<Duration> {
+        let ms = table::parse_ms(self.changed(key)?)?;
         (ms > 0).then(|| Duration::from_millis(ms))
     }
 
     /// The schema in which a name without one lives.
-    pub(crate) fn search_path(&self) -> SchemaRef {
-        self.get("search_path").and_then(|v| search_path::first(&v)).unwrap_or_else(SchemaRef::default_schema)
+    pub(crate) fn search_path(&self) -> &SchemaRef {
+        let named = || self.get("search_path").and_then(|v| search_path::first(&v));
+        self.layers.schema.get_or_init(|| named().unwrap_or_else(SchemaRef::default_schema))
     }
 
     /// Whether the client wants to see a notice of that severity.
@@ -227,7 +237,7 @@ impl Settings {
 
     /// Settings that the session has made up, with their values.
     pub(crate) fn custom(&self) -> Vec<(String, String)> {
-        let Layers { initial, session, local } = &*self.layers;
+        let Layers { initial, session, local, schema: _ } = &*self.layers;
         let mut names: Vec<&String> =
             initial.keys().chain(session.keys()).chain(local.keys()).filter(|k| is_custom(k)).collect();
         names.sort();
@@ -256,6 +266,32 @@ mod tests {
         settings.set(SetScope::Session, "application_name", None).unwrap();
         assert_eq!(get(&settings), "start");
         assert_eq!(get(&before), "a");
+    }
+
+    #[test]
+    fn a_schema_is_that_of_the_path_now() {
+        let mut settings = Settings::default();
+        let path = |s: &Settings| s.search_path().to_string();
+        assert_eq!(path(&settings), "dataglot.public");
+        settings.set(SetScope::Session, "search_path", Some("pg.sales")).unwrap();
+        let before = settings.clone();
+        assert_eq!(path(&settings), "pg.sales");
+        settings.set(SetScope::Local, "search_path", Some("a")).unwrap();
+        assert_eq!(path(&settings), "dataglot.a");
+        settings.end_local();
+        assert_eq!((path(&settings), path(&before)), ("pg.sales".to_owned(), "pg.sales".to_owned()));
+        settings.reset_all();
+        assert_eq!(path(&settings), "dataglot.public");
+    }
+
+    #[test]
+    fn what_is_asked_with_every_statement_is_off_by_default() {
+        for key in ["default_transaction_read_only", "dry_run", "verbose_noop"] {
+            assert_eq!(find(key).unwrap().default, "off", "{key}");
+        }
+        for timeout in all().iter().filter(|d| d.name.ends_with("_timeout")) {
+            assert_eq!(timeout.default, "0", "{}", timeout.name);
+        }
     }
 
     #[test]
