@@ -31,7 +31,7 @@ impl Session {
             TransactionCommand::Begin { start, modes } => self
                 .begin(modes)
                 .map(|notices| Outcome { notices, ..Outcome::tag(if start { "START TRANSACTION" } else { "BEGIN" }) }),
-            TransactionCommand::Commit { chain } => self.commit_command(chain).await,
+            TransactionCommand::Commit { chain } => Box::pin(self.commit_command(chain)).await,
             TransactionCommand::Rollback { chain } => self.rollback_command(chain),
             TransactionCommand::Savepoint(name) => {
                 let scoped = self.scoped.clone();

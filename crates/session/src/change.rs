@@ -4,11 +4,15 @@ use std::sync::Arc;
 
 use dataglot_grammar::{print, print_statement};
 use dataglot_model::command::{AlterRole, AlterRoleAction};
-use dataglot_model::{Command, Notice, OrgCommand, Sensitive, Seq, SqlState, Statement, Timestamp, TransactionId};
+use dataglot_model::{
+    Actor, Command, Notice, OrgCommand, Sensitive, Seq, SqlState, Statement, Timestamp, TransactionId,
+};
+use dataglot_planner::Image;
 use dataglot_store::{Submission, SubmitError};
 
 use crate::audit::{Audited, Fate};
 use crate::compiler::{Answer, Direct, OrgRequest, Refusal, Request, Step, StepRef, plan_step_into};
+use crate::credentials::NewPassword;
 use crate::error::SessionError;
 use crate::fresh::Look;
 use crate::pipeline::{Outcome, Way};
@@ -31,7 +35,7 @@ pub(crate) enum SubmitFailure {
 
 impl Session {
     /// Plans a command on the transaction's overlay.
-    pub(crate) async fn change(&mut self, command: Command<Sensitive>) -> Result<Outcome, SessionError> {
+    pub(crate) async fn change(&mut self, command: Box<Command<Sensitive>>) -> Result<Outcome, SessionError> {
         let statement = self.audited(print(&command));
         let done = self.change_overlay(command, &statement).await;
         if let Err(error) = &done {
@@ -43,7 +47,7 @@ impl Session {
 
     async fn change_overlay(
         &mut self,
-        command: Command<Sensitive>,
+        command: Box<Command<Sensitive>>,
         statement: &Audited,
     ) -> Result<Outcome, SessionError> {
         check_role_settings(&command)?;
@@ -57,10 +61,7 @@ impl Session {
         let now = transaction.now;
         let image = transaction.look_at(&newest).clone();
         let actor = self.actor(&image)?;
-        let engine = Arc::clone(&self.engine);
-        let kind = self.password_kind();
-        let SealedCommand { command, has_credential, password, sets } =
-            self.interruptible(seal::seal(&engine, &image, &actor, kind, command)).await?;
+        let SealedCommand { command, has_credential, password, sets } = self.sealed(&image, &actor, *command).await?;
         let own_password = self.own_password(&image, sets);
         let step = StepRef { command: &command, password: password.as_ref() };
         // The transaction's image is changed in place, so nobody else may hold it. If the statement is
@@ -80,7 +81,7 @@ impl Session {
     }
 
     /// Hands a command to the committer as it is: it alone is a transaction.
-    pub(crate) async fn change_directly(&mut self, command: Command<Sensitive>) -> Result<Outcome, SessionError> {
+    pub(crate) async fn change_directly(&mut self, command: Box<Command<Sensitive>>) -> Result<Outcome, SessionError> {
         let statement = self.audited(print(&command));
         let mut id = self.engine.transaction_id()?;
         let done = self.change_alone(command, &statement, &mut id).await;
@@ -90,7 +91,7 @@ impl Session {
 
     async fn change_alone(
         &mut self,
-        command: Command<Sensitive>,
+        command: Box<Command<Sensitive>>,
         statement: &Audited,
         id: &mut TransactionId,
     ) -> Result<(Outcome, Committed), SessionError> {
@@ -106,25 +107,21 @@ impl Session {
             let again = command.take().ok_or_else(|| SessionError::bug("no command"))?;
             // What is sealed is sealed against the state.
             let keep = (again.carrier().is_some() && attempt < SEAL_ATTEMPTS_MAX).then(|| again.clone());
-            let engine = Arc::clone(&self.engine);
-            let kind = self.password_kind();
-            let sealed = self.interruptible(seal::seal(&engine, &newest.0, &actor, kind, again)).await;
-            let SealedCommand { command: sealed, password, sets, has_credential: _ } = match (sealed, keep.as_ref()) {
+            let sealed = self.sealed(&newest.0, &actor, *again).await;
+            let sealed = sealed.map(|sealed| self.direct(&newest.0, actor, now, &statement.sql, sealed));
+            let (request, own_password) = match (sealed, keep.as_ref()) {
                 (Ok(sealed), _) => sealed,
                 // Refused on an image that may be older than the store: that is no decision.
                 (Err(refused), Some(keep)) if attempt == 1 && self.engine.is_shared() => {
                     drop(newest);
-                    self.interruptible(self.engine.refresh(&self.org)).await?;
+                    Box::pin(self.interruptible(self.engine.refresh(&self.org))).await?;
                     command = Some(keep.clone());
                     tracing::debug!(sqlstate = refused.code().code(), pid = self.pid(), "decided again");
                     continue;
                 }
                 (Err(refused), _) => return Err(refused),
             };
-            let own_password = self.own_password(&newest.0, sets);
             drop(newest);
-            let step = Step { command: sealed, sql: Arc::clone(&statement.sql), password };
-            let request = Request::Direct(Box::new(Direct { actor, now, step }));
             match (self.submit(id, request, now).await, keep) {
                 (Err(SubmitFailure::Stale(_)), Some(keep)) => command = Some(keep),
                 (Err(SubmitFailure::Stale(error) | SubmitFailure::Other(error)), _) => return Err(error),
@@ -135,6 +132,39 @@ impl Session {
             }
         }
         Err(SessionError::bug("no attempt"))
+    }
+
+    /// What goes to the committer for a statement that is alone, and the password that it gives the session's own
+    /// user.
+    fn direct(
+        &self,
+        image: &Image,
+        actor: Arc<Actor>,
+        now: Timestamp,
+        sql: &Arc<str>,
+        sealed: SealedCommand,
+    ) -> (Request, Option<NewPassword>) {
+        let SealedCommand { command, has_credential: _, password, sets } = sealed;
+        let step = Step { command, sql: Arc::clone(sql), password };
+        (Request::Direct(Box::new(Direct { actor, now, step })), self.own_password(image, sets))
+    }
+
+    /// `command` without plaintext. Most carry none, and cost nothing here.
+    ///
+    /// # Errors
+    /// As for [`seal::seal`]; the statement is to stop.
+    pub(crate) async fn sealed(
+        &self,
+        image: &Image,
+        actor: &Actor,
+        command: Command<Sensitive>,
+    ) -> Result<SealedCommand, SessionError> {
+        let loose = match seal::loosen(image, actor, command) {
+            Ok(sealed) => return Ok(sealed),
+            Err(loose) => loose,
+        };
+        let work = seal::seal(&self.engine, image, actor, self.password_kind(), loose);
+        Box::pin(self.interruptible(work)).await
     }
 
     /// As the audit stream names a statement of the session's.

@@ -53,7 +53,7 @@ impl Session {
         let has_fork = self.transaction.as_ref().is_some_and(|t| t.image().is_some());
         let mode = self.read_freshness();
         if self.engine.is_shared() && self.asks_store(look, mode, has_fork) {
-            self.ask_store(look, mode).await?;
+            Box::pin(self.ask_store(look, mode)).await?;
         }
         self.await_version(mode, has_fork).await?;
         let newest = self.newest().await?;
@@ -178,7 +178,8 @@ impl Session {
             return Ok(());
         }
         let (hub, within) = (self.engine.hub(), self.engine.config().version_wait);
-        let come = self.interruptible(async { Ok(hub.wait_for(&self.org, wanted, within).await) }).await?;
+        let wait = self.interruptible(async { Ok(hub.wait_for(&self.org, wanted, within).await) });
+        let come = Box::pin(wait).await?;
         match come {
             Ok(true) => Ok(()),
             Err(error) => Err(SessionError::of(&error)),

@@ -1,9 +1,9 @@
 //! What stops a statement from outside: a cancel, its timeout, a panic.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::Poll;
 
 use tokio::time::Instant;
 
@@ -56,18 +56,12 @@ impl Session {
     }
 }
 
-/// Runs `work` to its end. `None`: it panicked.
-pub(crate) async fn guard<F: Future>(work: F) -> Option<F::Output> {
-    struct Guarded<F>(Pin<Box<F>>);
-    impl<F: Future> Future for Guarded<F> {
-        type Output = Option<F::Output>;
-        fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-            match catch_unwind(AssertUnwindSafe(|| self.0.as_mut().poll(cx))) {
-                Ok(Poll::Pending) => Poll::Pending,
-                Ok(Poll::Ready(output)) => Poll::Ready(Some(output)),
-                Err(_) => Poll::Ready(None),
-            }
-        }
-    }
-    Guarded(Box::pin(work)).await
+/// Runs `work` to its end. `None`: it panicked. It is pinned by the caller, so that it lies in one place and is not
+/// moved again.
+pub(crate) fn guard<F: Future>(mut work: Pin<&mut F>) -> impl Future<Output = Option<F::Output>> {
+    poll_fn(move |cx| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))) {
+        Ok(Poll::Pending) => Poll::Pending,
+        Ok(Poll::Ready(output)) => Poll::Ready(Some(output)),
+        Err(_) => Poll::Ready(None),
+    })
 }

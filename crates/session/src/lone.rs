@@ -5,6 +5,8 @@
 //! to stay true, so instead of 40001 it gets what there is to say on the newest state. At any other message it is run
 //! first, in the transaction that goes on. Flush is one of them: the client wants to see the answer.
 
+use std::pin::pin;
+
 use dataglot_model::{Command, Notice, Sensitive, Statement};
 
 use crate::error::SessionError;
@@ -38,10 +40,16 @@ impl Session {
     /// error, and the message is not to be looked at. Every call for a message does it by itself; whoever has a
     /// message for which there is none, as Flush, calls this.
     pub async fn settle(&mut self, out: &mut dyn Sink) -> bool {
-        let Some(lone) = self.prepared.lone.take() else { return true };
+        match self.prepared.lone.take() {
+            None => true,
+            Some(lone) => Box::pin(self.run_waiting(lone, out)).await,
+        }
+    }
+
+    async fn run_waiting(&mut self, lone: Box<Lone>, out: &mut dyn Sink) -> bool {
         let Lone { portal, sql, notices, command } = *lone;
         self.cancel.arm();
-        let done = guard(self.run_in_transaction(&portal, notices, command, out)).await;
+        let done = guard(pin!(self.run_in_transaction(&portal, notices, command, out))).await;
         self.cancel.disarm();
         self.deadline = None;
         let is_done = matches!(done, Some(Ok(())));
@@ -73,8 +81,8 @@ impl Session {
         let lone = self.prepared.lone.take();
         let sql = lone.as_ref().map(|lone| lone.sql.clone());
         let done = match lone {
-            Some(lone) => guard(self.run_lone(*lone, out)).await,
-            None => guard(self.end_implicit()).await,
+            Some(lone) => guard(pin!(self.run_lone(lone, out))).await,
+            None => guard(pin!(self.end_implicit())).await,
         };
         self.cancel.disarm();
         self.deadline = None;
@@ -85,14 +93,14 @@ impl Session {
     }
 
     /// The only statement of its transaction.
-    async fn run_lone(&mut self, lone: Lone, out: &mut dyn Sink) -> Result<Vec<Notice>, SessionError> {
-        let Lone { portal: _, sql: _, notices, command } = lone;
+    async fn run_lone(&mut self, lone: Box<Lone>, out: &mut dyn Sink) -> Result<Vec<Notice>, SessionError> {
+        let Lone { portal: _, sql: _, notices, command } = *lone;
         self.start_statement();
         self.say(notices, out);
         // Bind began it, and nothing was done in it.
         self.transaction = None;
         self.prepared.close_portals();
-        let Outcome { notices, rows: _, tag } = self.change_directly(command).await?;
+        let Outcome { notices, rows: _, tag } = self.change_directly(Box::new(command)).await?;
         self.say(notices, out);
         out.send(Response::Complete(tag.into_owned()));
         Ok(Vec::new())

@@ -8,6 +8,7 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
+use std::pin::pin;
 use std::sync::Arc;
 
 use dataglot_grammar::{Parameters, ParseCx, Parsed, parse, print_statement, split};
@@ -61,7 +62,7 @@ impl Session {
             return;
         }
         self.cancel.arm();
-        let done = guard(self.run_string(sql, out)).await;
+        let done = guard(pin!(self.run_string(sql, out))).await;
         self.cancel.disarm();
         self.deadline = None;
         match done {
@@ -109,22 +110,24 @@ impl Session {
                 out.send(Response::EmptyQuery);
                 self.end_implicit().await.map(|notices| self.say(notices, out))
             }
-            [only] => {
-                self.start_statement();
-                let parsed = self.parse_one(sql, only.clone(), Parameters::None)?;
-                self.run_alone(parsed, out).await
-            }
-            several => self.run_script(sql, several, out).await,
+            [only] => self.run_alone(sql, only.clone(), out).await,
+            several => Box::pin(self.run_script(sql, several, out)).await,
         }
     }
 
-    /// The only statement of a string.
-    async fn run_alone(&mut self, parsed: Parsed, out: &mut dyn Sink) -> Result<(), SessionError> {
-        self.say(parsed.notices, out);
-        let outcome = match parsed.statement {
+    /// The only statement of a string. Most are one, and most of these take the direct road: its future is kept
+    /// small by boxes, for what a statement is and for where else it may go.
+    async fn run_alone(&mut self, sql: &str, range: Range<usize>, out: &mut dyn Sink) -> Result<(), SessionError> {
+        self.start_statement();
+        let statement = {
+            let Parsed { statement, notices, parameters: _ } = self.parse_one(sql, range, Parameters::None)?;
+            self.say(notices, out);
+            Box::new(statement)
+        };
+        let outcome = match *statement {
             // The direct road: no overlay, one plan, in the committer.
             Statement::Change(command) if self.transaction.is_none() && !self.scoped.settings.is_on("dry_run") => {
-                self.change_directly(command).await?
+                self.change_directly(Box::new(command)).await?
             }
             statement @ (Statement::Change(_)
             | Statement::Org(_)
@@ -132,7 +135,7 @@ impl Session {
             | Statement::Transaction(_)
             | Statement::Session(_)
             | Statement::Select(_)
-            | Statement::Rewrap) => self.run(statement, Way::Alone).await?,
+            | Statement::Rewrap) => Box::pin(self.run(statement, Way::Alone)).await?,
         };
         let Outcome { notices, rows, tag } = outcome;
         self.say(notices, out);
@@ -274,11 +277,11 @@ impl Session {
     async fn run_allowed(&mut self, statement: Statement<Sensitive>, way: Way) -> Result<Outcome, SessionError> {
         match statement {
             Statement::Transaction(command) => self.transaction_command(command, way).await,
-            Statement::Org(command) => self.org_command(command, way).await,
-            Statement::Rewrap => self.rewrap(way).await,
+            Statement::Org(command) => Box::pin(self.org_command(command, way)).await,
+            Statement::Rewrap => Box::pin(self.rewrap(way)).await,
             Statement::Change(command) => {
                 self.begin_implicit(way);
-                self.change(command).await
+                self.change(Box::new(command)).await
             }
             Statement::Read(read) => {
                 self.begin_implicit(way);
@@ -318,7 +321,7 @@ impl Session {
         }
         let dry = self.scoped.settings.is_on("dry_run");
         let changes = self.transaction.as_ref().is_some_and(Transaction::changes);
-        self.commit().await?;
+        Box::pin(self.commit()).await?;
         Ok(if dry && changes { vec![dry_run()] } else { Vec::new() })
     }
 }

@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
+use std::pin::pin;
 use std::sync::Arc;
 
 use dataglot_grammar::{Parameters, Parsed, split};
@@ -145,7 +146,7 @@ impl Session {
         if !self.settle(out).await {
             return;
         }
-        let done = guard(async { self.prepare(name, sql, types) }).await;
+        let done = guard(pin!(async { self.prepare(name, sql, types) })).await;
         self.finish(done, sql, out, |session, notices, out| {
             session.say(notices, out);
             out.send(Response::ParseComplete);
@@ -196,8 +197,8 @@ impl Session {
         if !self.settle(out).await {
             return;
         }
-        let done =
-            guard(async { self.make_portal(portal, statement, parameter_formats, values, result_formats) }).await;
+        let work = async { self.make_portal(portal, statement, parameter_formats, values, result_formats) };
+        let done = guard(pin!(work)).await;
         self.finish(done, "", out, |_, (), out| out.send(Response::BindComplete));
     }
 
@@ -263,7 +264,7 @@ impl Session {
         if !self.settle(out).await {
             return;
         }
-        let done = guard(self.columns_of_statement(name)).await;
+        let done = guard(pin!(self.columns_of_statement(name))).await;
         self.finish(done, "", out, |_, (types, columns), out| {
             out.send(Response::ParameterDescription(types));
             out.send(match columns {
@@ -287,7 +288,7 @@ impl Session {
         if !self.settle(out).await {
             return;
         }
-        let done = guard(self.columns_of_portal(name)).await;
+        let done = guard(pin!(self.columns_of_portal(name))).await;
         self.finish(done, "", out, |_, described, out| {
             out.send(match described {
                 Some((columns, formats)) => Response::RowDescription(columns, formats),
@@ -341,7 +342,7 @@ impl Session {
         }
         self.cancel.arm();
         let sql = self.prepared.portals.get(name).map(|p| p.entry.sql.clone());
-        let done = guard(self.run_portal(name, rows_max, out)).await;
+        let done = guard(pin!(self.run_portal(name, rows_max, out))).await;
         self.cancel.disarm();
         self.deadline = None;
         self.finish(done, sql.as_ref().map_or("", |s| s.open()), out, |_, (), _| {});
@@ -379,7 +380,7 @@ impl Session {
             };
             self.prepared.has_run = true;
             self.say(parsed.notices, out);
-            let Outcome { notices, rows, tag } = self.run(statement, Way::Extended).await?;
+            let Outcome { notices, rows, tag } = Box::pin(self.run(statement, Way::Extended)).await?;
             self.say(notices, out);
             let left = match rows {
                 Some(Rows { columns, rows }) => {

@@ -40,9 +40,7 @@ impl Session {
             Read::Describe(describe) => Outcome::rows("DESCRIBE", show::describe::rows(cx, &describe)?),
             Read::Explain(Explain { format, command }) => {
                 check_role_settings(&command)?;
-                let engine = Arc::clone(&self.engine);
-                let kind = self.password_kind();
-                let sealed = self.interruptible(seal::seal(&engine, &image, &actor, kind, *command)).await?;
+                let sealed = self.sealed(&image, &actor, *command).await?;
                 let step = StepRef { command: &sealed.command, password: sealed.password.as_ref() };
                 let (plan, _) = plan_step(&image, &actor, now, &step).map_err(|r| r.error)?;
                 let rows = show::explain::rows(format, &plan.mutations);

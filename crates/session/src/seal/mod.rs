@@ -41,20 +41,22 @@ pub(crate) struct SealedCommand {
     pub(crate) sets: Option<(Name, NewPassword)>,
 }
 
-/// Seals what `command` carries, against `image`.
-///
-/// # Errors
-/// What [`authorize`] says; 22023 for a password that is none; 58000 without a key; XX001 for a
-/// ciphertext that does not open.
-pub(crate) async fn seal(
-    engine: &Arc<Engine>,
-    image: &Image,
-    actor: &Actor,
-    kind: PasswordKind,
-    command: Command<Sensitive>,
-) -> Result<SealedCommand, SessionError> {
-    let (mut command, credential) = detach(command);
-    let (of, mut sets) = match password_of(&command, actor) {
+/// A command with something to seal, taken apart.
+pub(crate) struct Loose {
+    command: Command<Sealed>,
+    credential: Option<Credential<Sensitive>>,
+    /// Whose password the credential is.
+    of: Option<Name>,
+    /// Whose password goes.
+    sets: Option<(Name, NewPassword)>,
+    renamed: Option<secret::Rename>,
+    renamed_role: Option<password::Rename>,
+}
+
+/// Takes out what has to be sealed, against `image`. With nothing of that in it the command is as good as sealed.
+pub(crate) fn loosen(image: &Image, actor: &Actor, command: Command<Sensitive>) -> Result<SealedCommand, Box<Loose>> {
+    let (command, credential) = detach(command);
+    let (of, sets) = match password_of(&command, actor) {
         Some((name, PasswordChange::Set(_))) => (Some(name), None),
         Some((name, PasswordChange::Remove)) => (None, Some((name, NewPassword::None))),
         None => (None, None),
@@ -64,6 +66,22 @@ pub(crate) async fn seal(
     if credential.is_none() && renamed.is_none() && renamed_role.is_none() {
         return Ok(SealedCommand { command, has_credential: false, password: None, sets });
     }
+    Err(Box::new(Loose { command, credential, of, sets, renamed, renamed_role }))
+}
+
+/// Seals what a command carries, against the `image` that it was loosened against.
+///
+/// # Errors
+/// What [`authorize`] says; 22023 for a password that is none; 58000 without a key; XX001 for a
+/// ciphertext that does not open.
+pub(crate) async fn seal(
+    engine: &Arc<Engine>,
+    image: &Image,
+    actor: &Actor,
+    kind: PasswordKind,
+    loose: Box<Loose>,
+) -> Result<SealedCommand, SessionError> {
+    let Loose { mut command, credential, of, mut sets, renamed, renamed_role } = *loose;
     // Nobody makes the server hash or decrypt who may not run the statement.
     authorize(image, actor, &command).map(drop).map_err(|e| SessionError::of(&e))?;
     let mut password = None;
