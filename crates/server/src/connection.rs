@@ -150,7 +150,7 @@ async fn converse(link: &mut Link, guest: Box<Guest>, shared: &Shared, phase: wa
     let Guest { session, registration } = *guest;
     let idle_timeout = shared.config.idle_timeout;
     let frame_bytes_max = shared.config.frame_bytes_max;
-    let talk = Conversation {
+    let mut talk = Conversation {
         session,
         metrics: &shared.metrics,
         phase,
@@ -223,7 +223,7 @@ struct Conversation<'a> {
 }
 
 impl Conversation<'_> {
-    async fn run(mut self, link: &mut Link) -> Ended {
+    async fn run(&mut self, link: &mut Link) -> Ended {
         loop {
             if let Err(ended) = self.turn(link).await {
                 return ended;

@@ -134,8 +134,8 @@ impl Outbox {
     }
 
     /// ParameterStatus.
-    pub(crate) fn parameter(&mut self, name: &str, value: String) {
-        self.put(&ParameterStatus::new(clean(name.to_owned()), clean(value)));
+    pub(crate) fn parameter(&mut self, name: impl Into<String>, value: String) {
+        self.put(&ParameterStatus::new(clean(name.into()), clean(value)));
     }
 
     /// Whether another message may wait. The first that may not is the end of all.
@@ -211,7 +211,7 @@ impl Sink for Outbox {
             Response::PortalSuspended => self.put(&PortalSuspended::new()),
             Response::Notice(notice) => self.notice(notice),
             Response::Error { report, position } => self.error(report, position),
-            Response::ParameterStatus(name, value) => self.parameter(&name, value),
+            Response::ParameterStatus(name, value) => self.parameter(name, value),
         }
     }
 }
