@@ -5,22 +5,29 @@
 //! fails. Nothing is published before it is durable. After a commit of unknown outcome nothing is
 //! committed before that outcome is known.
 //!
+//! While a group of some size is on its way to the store, the next one is planned on what it will have made
+//! of the orgs. It is sent as soon as that is durable, before anybody is told; if that comes to nothing, all of
+//! it is planned anew.
+//!
 //! Other processes may write to a shared store. There nothing is answered either, not even a refusal,
 //! that was planned on an image older than the store: the commit itself compares the orgs that it
 //! changes, and the others are compared before it.
 
-use std::cell::RefCell;
+mod plan;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use dataglot_model::{HeadRecord, OrgName, Seq, TransactionId};
+use dataglot_model::{HeadRecord, OrgName, TransactionId};
 
+use self::plan::{Plan, Planned};
+use crate::flight::{Flights, commit};
 use crate::follower::Follower;
-use crate::group::{Build, Transaction, empty_head};
+use crate::group::Build;
 use crate::queue::{Job, Queue, Work};
-use crate::{CommitError, Compiled, Compiler, Done, HubLimits, OrgWrite, State, StoreError, SubmitError};
+use crate::{CommitError, Compiler, Done, HubLimits, StoreError, SubmitError};
 
 /// How often a group is planned again because other writers of the same store were faster.
 const ATTEMPTS_MAX: u32 = 16;
@@ -31,10 +38,20 @@ pub(crate) struct Committer<C: Compiler> {
     compiler: Arc<C>,
     queue: Arc<Queue<C>>,
     follower: Follower<C::State>,
+    flights: Flights<C::State>,
     group_requests_max: usize,
     group_bytes_max: usize,
+    ahead_from: usize,
+    /// What was planned of the next group while the last one was on its way.
+    ahead: Option<Plan<C>>,
+    /// The group that is on its way.
+    sent: Option<Sent<C>>,
+    /// What was planned on a group that came to nothing, or could not be planned on it.
+    again: Vec<Job<C>>,
+    /// It may be our turn to write, and nobody else's.
+    has_turn: bool,
     /// The group whose outcome is not known yet.
-    unsettled: Option<Build<C::State>>,
+    unsettled: Option<Arc<Build<C::State>>>,
     /// The orgs that the store took no writes to in this group.
     refused: BTreeMap<OrgName, StoreError>,
 }
@@ -48,25 +65,25 @@ impl<C: Compiler> Drop for Closing<C> {
     }
 }
 
-/// A job that was planned, and what it is answered once the group is durable.
-struct Planned<C: Compiler> {
-    job: Job<C>,
-    answer: Result<(Option<Seq>, C::Answer), C::Refusal>,
-}
-
-impl<C: Compiler> Planned<C> {
-    /// Whether the group holds something of it.
-    fn wrote(&self) -> bool {
-        matches!(self.answer, Ok((Some(_), _)))
-    }
-}
-
-/// A group, planned.
-struct Plan<C: Compiler> {
-    build: Build<C::State>,
+/// A group that is on its way to the store.
+struct Sent<C: Compiler> {
+    build: Arc<Build<C::State>>,
     planned: Vec<Planned<C>>,
-    /// The heads of the published images that were looked at; `None`: there is no such org.
-    consulted: BTreeMap<OrgName, Option<HeadRecord>>,
+    at: Instant,
+}
+
+/// A group that was tried to be committed.
+struct Tried<C: Compiler> {
+    build: Arc<Build<C::State>>,
+    planned: Vec<Planned<C>>,
+    fate: Fate,
+}
+
+/// What a group starts from.
+enum Start<C: Compiler> {
+    /// A plan, and jobs that are to be planned too.
+    Planned(Plan<C>, Vec<Job<C>>),
+    Sent(Sent<C>),
 }
 
 /// What became of a group.
@@ -79,55 +96,87 @@ enum Fate {
     Unknown,
 }
 
-/// Heads of images, as planning looks at them.
-type Consulted = RefCell<BTreeMap<OrgName, Option<HeadRecord>>>;
-
 impl<C: Compiler> Committer<C> {
     pub(crate) fn new(
         compiler: Arc<C>,
         queue: Arc<Queue<C>>,
         follower: Follower<C::State>,
         limits: &HubLimits,
-    ) -> Self {
-        let HubLimits { group_requests_max, group_bytes_max, .. } = *limits;
-        let refused = BTreeMap::new();
-        Committer { compiler, queue, follower, group_requests_max, group_bytes_max, unsettled: None, refused }
+    ) -> Result<Self, StoreError> {
+        let HubLimits { group_requests_max, group_bytes_max, ahead_from, .. } = *limits;
+        let flights = Flights::start(Arc::clone(&follower.store), Arc::clone(&queue))?;
+        Ok(Committer {
+            compiler,
+            queue,
+            follower,
+            flights,
+            group_requests_max,
+            group_bytes_max,
+            ahead_from,
+            ahead: None,
+            sent: None,
+            again: Vec::new(),
+            has_turn: false,
+            unsettled: None,
+            refused: BTreeMap::new(),
+        })
     }
 
     /// Until the queue is stopped and empty.
     pub(crate) fn run(mut self) {
         let _closing = Closing(Arc::clone(&self.queue));
-        while let Some(Work { jobs, news }) = self.queue.drain(self.group_requests_max, self.group_bytes_max) {
+        loop {
+            if let Some(sent) = self.sent.take() {
+                self.group(Start::Sent(sent), true);
+                continue;
+            }
+            let ahead = self.ahead.as_ref();
+            let planned = self.again.len() + ahead.map_or(0, |plan| plan.planned.len());
+            let bytes_max = self.group_bytes_max.saturating_sub(ahead.map_or(0, |plan| plan.bytes));
+            let Some(Work { jobs, news }) = self.queue.drain(planned, self.group_requests_max, bytes_max) else {
+                return;
+            };
             let settled = self.settle();
             self.follower.take(news);
-            let jobs: Vec<_> = jobs.into_iter().filter(|job| job.claim.take()).collect();
+            let came = jobs.into_iter().filter(|job| job.claim.take());
+            let jobs: Vec<_> = std::mem::take(&mut self.again).into_iter().chain(came).collect();
+            let ahead = self.ahead.take();
             match settled {
-                Err(error) => fail(jobs, &error),
-                Ok(()) if jobs.is_empty() => {}
-                Ok(()) => self.group(jobs),
+                Err(error) => fail(ahead.into_iter().flat_map(Plan::into_jobs).chain(jobs), &error),
+                Ok(()) if ahead.is_none() && jobs.is_empty() => {}
+                Ok(()) => self.group(Start::Planned(ahead.unwrap_or_else(Plan::new), jobs), true),
             }
         }
     }
 
-    /// Plans and commits `jobs`, as often as it takes, and answers each of them.
-    fn group(&mut self, jobs: Vec<Job<C>>) {
+    /// Commits a group, as often as it takes, and answers each of its jobs. `plans_ahead`: the next group may be
+    /// planned meanwhile.
+    fn group(&mut self, start: Start<C>, plans_ahead: bool) {
         self.refused.clear();
-        self.group_in_turn(jobs);
-        self.follower.store.pass_turn();
+        self.group_in_turn(start, plans_ahead);
+        if std::mem::take(&mut self.has_turn) {
+            self.follower.store.pass_turn();
+        }
     }
 
-    fn group_in_turn(&mut self, mut jobs: Vec<Job<C>>) {
+    fn group_in_turn(&mut self, start: Start<C>, plans_ahead: bool) {
         let mut asked = BTreeSet::new();
+        let mut start = Some(start);
+        let mut jobs = Vec::new();
         for attempt in 0..ATTEMPTS_MAX {
-            let Plan { build, planned, consulted } = self.plan(jobs);
-            let fate = match self.confirm(&build, consulted, &mut asked) {
-                Ok(true) if build.is_empty() => Fate::Durable,
-                Ok(true) => self.commit(&build, planned.len()),
-                Ok(false) => Fate::Conflict,
-                Err(error) => Fate::Failed(error),
+            let Tried { build, planned, fate } = match start.take() {
+                Some(Start::Sent(sent)) => self.land(sent),
+                Some(Start::Planned(plan, jobs)) => self.attempt(plan, jobs, &mut asked, plans_ahead),
+                None => self.attempt(Plan::new(), std::mem::take(&mut jobs), &mut asked, false),
             };
+            if !matches!(fate, Fate::Durable) {
+                self.again.extend(self.ahead.take().into_iter().flat_map(Plan::into_jobs));
+            }
             match fate {
-                Fate::Durable => return self.publish(build, planned),
+                Fate::Durable => {
+                    self.send_ahead();
+                    return self.publish(&build, planned);
+                }
                 Fate::Conflict => {
                     self.follower.metrics.conflict();
                     jobs = planned.into_iter().map(|p| p.job).collect();
@@ -151,7 +200,8 @@ impl<C: Compiler> Committer<C> {
                 // What does not fit may be one transaction out of many: the others have their try.
                 Fate::Failed(StoreError::DiskFull) if planned.len() > 1 => {
                     drop(build);
-                    return planned.into_iter().for_each(|p| self.group(vec![p.job]));
+                    let alone = |p: Planned<C>| self.group(Start::Planned(Plan::new(), vec![p.job]), false);
+                    return planned.into_iter().for_each(alone);
                 }
                 Fate::Failed(error) => {
                     drop(build);
@@ -163,7 +213,7 @@ impl<C: Compiler> Committer<C> {
                     // They were planned on what is not there now.
                     jobs = others.into_iter().map(|p| p.job).collect();
                     if !jobs.is_empty() {
-                        self.group(jobs);
+                        self.group(Start::Planned(Plan::new(), jobs), false);
                     }
                     return;
                 }
@@ -181,23 +231,56 @@ impl<C: Compiler> Committer<C> {
         fail(jobs, &StoreError::Contended);
     }
 
-    /// Plans each job on the newest image. Answers those that can be answered whatever becomes of the
-    /// group: what was planned on uncommitted state has to wait for it, however it ended, and in a shared
-    /// store all wait until it is known that their images are the newest.
-    fn plan(&self, jobs: Vec<Job<C>>) -> Plan<C> {
-        let mut build = Build::new();
-        let mut planned = Vec::with_capacity(jobs.len());
-        let consulted = RefCell::default();
-        let is_shared = self.follower.contact.is_shared();
-        for mut job in jobs {
-            let alone = build.is_empty() && !is_shared;
-            match self.plan_one(&mut build, &consulted, &mut job) {
-                Err(error) => answer(job, Err(SubmitError::Failed(error))),
-                Ok(Err(refusal)) if alone => answer(job, Err(SubmitError::Refused(refusal))),
-                Ok(outcome) => planned.push(Planned { job, answer: outcome }),
+    /// Plans `jobs` too, and tries to commit all of it.
+    fn attempt(
+        &mut self,
+        mut plan: Plan<C>,
+        jobs: Vec<Job<C>>,
+        asked: &mut BTreeSet<OrgName>,
+        plans_ahead: bool,
+    ) -> Tried<C> {
+        self.plan(&mut plan, None, jobs);
+        let Plan { build, planned, put_off: _, consulted, bytes: _ } = plan;
+        let build = Arc::new(build);
+        match self.confirm(&build, consulted.into_inner(), asked) {
+            Ok(true) if build.is_empty() => Tried { build, planned, fate: Fate::Durable },
+            Ok(true) => {
+                let at = Instant::now();
+                if plans_ahead && planned.len() >= self.ahead_from && self.flights.send(&build) {
+                    return self.land(Sent { build, planned, at });
+                }
+                let outcome = commit(&build, self.follower.store.as_ref());
+                let fate = self.fate(&build, planned.len(), at, outcome);
+                Tried { build, planned, fate }
             }
+            Ok(false) => Tried { build, planned, fate: Fate::Conflict },
+            Err(error) => Tried { build, planned, fate: Fate::Failed(error) },
         }
-        Plan { build, planned, consulted: consulted.into_inner() }
+    }
+
+    /// Sends what was planned ahead, now that what it was planned on is durable. What others have to say comes
+    /// first: while a group is on its way, no image is brought up to date.
+    fn send_ahead(&mut self) {
+        let is_fit = |plan: &mut Plan<C>| plan.planned.len() >= self.ahead_from && plan.writes_to_all();
+        if !self.again.is_empty() || !self.queue.lets_go_on() {
+            return;
+        }
+        let Some(Plan { build, planned, .. }) = self.ahead.take_if(is_fit) else { return };
+        let (build, at) = (Arc::new(build), Instant::now());
+        if self.flights.send(&build) {
+            self.sent = Some(Sent { build, planned, at });
+        } else {
+            self.again.extend(planned.into_iter().map(|p| p.job));
+        }
+    }
+
+    /// Plans the next group until this one has landed, and finds out what became of it.
+    fn land(&mut self, sent: Sent<C>) -> Tried<C> {
+        let Sent { build, planned, at } = sent;
+        self.plan_ahead(&build);
+        let outcome = self.flights.outcome();
+        let fate = self.fate(&build, planned.len(), at, outcome);
+        Tried { build, planned, fate }
     }
 
     /// Whether the images that the group looked at, and does not change, are as new as the store was at some
@@ -222,118 +305,18 @@ impl<C: Compiler> Committer<C> {
         Ok(is_newest)
     }
 
-    #[allow(clippy::type_complexity, reason = "the outer error is the store's, the inner one the compiler's")]
-    fn plan_one(
-        &self,
-        build: &mut Build<C::State>,
-        consulted: &Consulted,
-        job: &mut Job<C>,
-    ) -> Result<Result<(Option<Seq>, C::Answer), C::Refusal>, StoreError> {
-        let org = job.submission.org.clone();
-        let Some(state) = self.newest(build, consulted, &org)? else {
-            return Err(StoreError::NoSuchOrg(org));
-        };
-        // An image that cannot be loaded must not look like an org that is not there.
-        let trouble = RefCell::new(None);
-        let outcome = {
-            let target = |name: &OrgName| {
-                self.newest(build, consulted, name).unwrap_or_else(|error| {
-                    *trouble.borrow_mut() = Some(error);
-                    None
-                })
-            };
-            let request = &mut job.submission.request;
-            catch_unwind(AssertUnwindSafe(|| self.compiler.compile(&state, &target, request)))
-                .unwrap_or_else(|_| Err(self.compiler.panicked()))
-        };
-        if let Some(error) = trouble.into_inner() {
-            return Err(error);
-        }
-        match outcome {
-            Err(refusal) => Ok(Err(refusal)),
-            Ok(compiled) => self.add(build, consulted, job, &state, compiled).map(Ok),
-        }
-    }
-
-    /// Adds what a request comes to.
-    fn add(
-        &self,
-        build: &mut Build<C::State>,
-        consulted: &Consulted,
-        job: &Job<C>,
-        before: &C::State,
-        compiled: Compiled<C::State, C::Answer>,
-    ) -> Result<(Option<Seq>, C::Answer), StoreError> {
-        let Compiled { statements, mut state, answer, org: write } = compiled;
-        if statements.is_empty() && write.is_none() {
-            return Ok((None, answer));
-        }
-        let submission = &job.submission;
-        let at = submission.at;
-        let transaction = |seq, statements| Transaction {
-            id: submission.id,
-            seq,
-            at,
-            actor: submission.actor.clone(),
-            session: Arc::clone(&submission.session),
-            statements,
-        };
-        let head = before.head();
-        let seq = head.seq.next();
-        state.advance(seq, at);
-        match write {
-            None => {}
-            Some(OrgWrite::Create { name, org_id, statement }) => {
-                if self.newest(build, consulted, &name)?.is_some() {
-                    tracing::error!("an org was to be made that exists");
-                    return Err(StoreError::Internal);
-                }
-                let mut made = C::State::new(name.clone(), empty_head(org_id, at));
-                statement.mutations.iter().for_each(|m| made.apply(m));
-                made.advance(Seq(1), at);
-                build.create(name, made, transaction(Seq(1), vec![statement]));
-            }
-            Some(OrgWrite::Drop { name }) => {
-                let Some(dropped) = self.newest(build, consulted, &name)? else {
-                    return Err(StoreError::NoSuchOrg(name));
-                };
-                if name == submission.org {
-                    tracing::error!("an org was to be dropped by itself");
-                    return Err(StoreError::Internal);
-                }
-                build.drop_org(name, dropped);
-            }
-        }
-        build.push(&submission.org, &head, state, transaction(seq, statements));
-        Ok((Some(seq), answer))
-    }
-
-    /// The org's newest image, earlier transactions of the group included.
-    fn newest(
+    /// What became of a group that was sent `at`.
+    fn fate(
         &self,
         build: &Build<C::State>,
-        consulted: &Consulted,
-        org: &OrgName,
-    ) -> Result<Option<C::State>, StoreError> {
-        if let Some(state) = build.state(org) {
-            return Ok(state.cloned());
-        }
-        if let Some(error) = self.refused.get(org).cloned().or_else(|| self.follower.contact.diverged(org)) {
-            return Err(error);
-        }
-        let state = self.follower.images.get_or_load(org)?;
-        consulted.borrow_mut().entry(org.clone()).or_insert_with(|| state.as_ref().map(|s| s.head()));
-        Ok(state.map(|state| C::State::clone(&state)))
-    }
-
-    /// Commits, and finds out what became of it.
-    fn commit(&self, build: &Build<C::State>, transactions: usize) -> Fate {
-        let Follower { store, metrics, .. } = &self.follower;
-        let started = Instant::now();
-        let commit = || build.commit(store.as_ref());
-        match catch_unwind(AssertUnwindSafe(commit)).unwrap_or(Err(CommitError::Unknown(StoreError::Internal))) {
+        transactions: usize,
+        at: Instant,
+        outcome: Result<(), CommitError>,
+    ) -> Fate {
+        let metrics = &self.follower.metrics;
+        match outcome {
             Ok(()) => {
-                metrics.committed(transactions, started.elapsed());
+                metrics.committed(transactions, at.elapsed());
                 Fate::Durable
             }
             Err(CommitError::Conflict) => Fate::Conflict,
@@ -377,7 +360,7 @@ impl<C: Compiler> Committer<C> {
                 // One that cannot catch up is behind; the commit would notice.
                 build.orgs().for_each(|org| drop(self.follower.catch_up(org)));
             }
-            Ok(true) => self.publish(build, Vec::new()),
+            Ok(true) => self.publish(&build, Vec::new()),
             Ok(false) => {}
             Err(error) => {
                 self.unsettled = Some(build);
@@ -393,6 +376,7 @@ impl<C: Compiler> Committer<C> {
         if attempt + 1 >= LOSSES_MAX
             && let (Some(org), None) = (orgs.next(), orgs.next())
         {
+            self.has_turn = true;
             match self.follower.store.take_turn(org) {
                 Ok(is_fenced) => {
                     if is_fenced {
@@ -425,7 +409,7 @@ impl<C: Compiler> Committer<C> {
     }
 
     /// The group is durable: swap the images, then answer, then announce.
-    fn publish(&self, build: Build<C::State>, planned: Vec<Planned<C>>) {
+    fn publish(&self, build: &Build<C::State>, planned: Vec<Planned<C>>) {
         let finished = build.finish();
         let images = &self.follower.images;
         images.publish(finished.images);

@@ -115,16 +115,16 @@ impl<S: State> Build<S> {
         store.commit(&Group { orgs: orgs.collect() })
     }
 
-    /// What it was, taken apart: the images to publish, and what to answer and announce with them.
-    pub(crate) fn finish(self) -> Finished<S> {
+    /// What it comes to: the images to publish, and what to answer and announce with them.
+    pub(crate) fn finish(&self) -> Finished<S> {
         let mut finished = Finished { images: Vec::new(), answers: BTreeMap::new(), committed: Vec::new() };
-        for (org, working) in self.orgs {
+        for (org, working) in &self.orgs {
             finished.committed.extend(working.transactions.iter().map(|t| (org.clone(), t.seq)));
-            let state = working.state.map(Arc::new);
-            if let Some(answer) = state.clone().or_else(|| working.last.map(Arc::new)) {
+            let state = working.state.clone().map(Arc::new);
+            if let Some(answer) = state.clone().or_else(|| working.last.clone().map(Arc::new)) {
                 finished.answers.insert(org.clone(), answer);
             }
-            finished.images.push((org, state));
+            finished.images.push((org.clone(), state));
         }
         finished
     }

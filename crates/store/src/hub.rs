@@ -46,6 +46,8 @@ pub struct HubLimits {
     pub group_requests_max: usize,
     /// Bytes that the requests of one commit take; a single larger one is a group of its own.
     pub group_bytes_max: usize,
+    /// While so many or more are committed, the next group is planned.
+    pub ahead_from: usize,
     /// Events that a receiver may lag behind.
     pub feed_events_max: usize,
     /// Transactions of other writers that an image is brought forward by; after more it is loaded anew.
@@ -63,6 +65,7 @@ impl Default for HubLimits {
             queue_bytes_max: 256 << 20,
             group_requests_max: 256,
             group_bytes_max: 8 << 20,
+            ahead_from: 4,
             feed_events_max: 4096,
             delta_transactions_max: 4096,
             delta_bytes_max: 64 << 20,
@@ -162,7 +165,7 @@ impl<C: Compiler> Hub<C> {
             limits: DeltaLimits { transactions_max: limits.delta_transactions_max, bytes_max: limits.delta_bytes_max },
             marked: BTreeSet::new(),
         };
-        let committer = Committer::new(Arc::clone(&compiler), Arc::clone(&queue), follower, &limits);
+        let committer = Committer::new(Arc::clone(&compiler), Arc::clone(&queue), follower, &limits)?;
         let thread = std::thread::Builder::new()
             .name("committer".to_owned())
             .spawn(move || committer.run())

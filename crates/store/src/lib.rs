@@ -20,6 +20,7 @@ pub mod copy;
 mod error;
 pub mod fault;
 mod feed;
+mod flight;
 mod follower;
 mod freshness;
 mod group;

@@ -12,6 +12,8 @@ use crate::{Compiler, StoreError, Submission};
 
 /// How long a group waits for those whose answers have just gone out, while others write to the same server.
 const FILL_MAX: Duration = Duration::from_micros(500);
+/// So many jobs are planned at a time while a group is on its way: to be woken for each costs more than it gains.
+const AHEAD_AT_ONCE: usize = 8;
 /// Groups that were smaller are not waited for.
 const FILL_FROM: usize = 4;
 
@@ -44,6 +46,14 @@ impl News {
     }
 }
 
+/// What the committer does next while a group is on its way.
+pub(crate) enum Meanwhile<C: Compiler> {
+    /// Plans these.
+    Jobs(Vec<Job<C>>),
+    /// The group has landed.
+    Landed,
+}
+
 /// What the committer does next.
 pub(crate) struct Work<C: Compiler> {
     pub(crate) jobs: Vec<Job<C>>,
@@ -72,14 +82,41 @@ struct Waiting<C: Compiler> {
     wanted: usize,
     /// So many the last group had.
     last: usize,
+    /// The group that was on its way has landed.
+    landed: bool,
     /// Until when others are taken to write to the same server.
     others: Option<Instant>,
+}
+
+impl<C: Compiler> Waiting<C> {
+    /// Whether the next group waits for a moment for those who have just got their answers.
+    fn is_to_be_filled(&self) -> bool {
+        self.last >= FILL_FROM && self.others.is_some_and(|until| Instant::now() < until)
+    }
+
+    /// The first jobs, up to the bounds, but `at_least` so many if they are there.
+    fn take(&mut self, at_least: usize, jobs_max: usize, bytes_max: usize) -> Vec<Job<C>> {
+        let mut jobs = Vec::with_capacity(self.jobs.len().min(jobs_max.max(at_least)));
+        let mut bytes = 0usize;
+        loop {
+            let fits = |job: &Job<C>| {
+                jobs.len() < at_least || (jobs.len() < jobs_max && bytes.saturating_add(job.weight) <= bytes_max)
+            };
+            if !self.jobs.front().is_some_and(fits) {
+                return jobs;
+            }
+            let Some(job) = self.jobs.pop_front() else { return jobs };
+            bytes = bytes.saturating_add(job.weight);
+            self.bytes = self.bytes.saturating_sub(job.weight);
+            jobs.push(job);
+        }
+    }
 }
 
 impl<C: Compiler> Queue<C> {
     pub(crate) fn new(jobs_max: usize, bytes_max: usize) -> Self {
         let (jobs, news) = (VecDeque::new(), News::default());
-        let waiting = Waiting { jobs, bytes: 0, news, stopped: false, wanted: 0, last: 0, others: None };
+        let waiting = Waiting { jobs, bytes: 0, news, stopped: false, wanted: 0, last: 0, landed: false, others: None };
         Queue { waiting: Mutex::new(waiting), ready: Condvar::new(), jobs_max, bytes_max }
     }
 
@@ -120,38 +157,62 @@ impl<C: Compiler> Queue<C> {
         self.lock().others = Some(until);
     }
 
-    /// All news, and the jobs of the next group: whatever is there, up to the bounds, and one at least if
-    /// there is any. Waits only while there is neither, or for a moment for the group to fill. `None`: stopped,
-    /// and nothing is left.
-    pub(crate) fn drain(&self, jobs_max: usize, bytes_max: usize) -> Option<Work<C>> {
+    /// All news, and the jobs of the next group, of which `ahead` are planned already: whatever is there, up to the
+    /// bounds, and one at least if there is any. Waits only while there is nothing to do, or for a moment for the
+    /// group to fill. `None`: stopped, and nothing is left.
+    pub(crate) fn drain(&self, ahead: usize, jobs_max: usize, bytes_max: usize) -> Option<Work<C>> {
         let mut waiting = self.lock();
         let expected = waiting.last.saturating_add(waiting.jobs.len()).min(jobs_max);
-        while waiting.jobs.is_empty() && waiting.news.is_empty() {
+        while ahead == 0 && waiting.jobs.is_empty() && waiting.news.is_empty() {
             if waiting.stopped {
                 return None;
             }
             waiting = self.ready.wait(waiting).unwrap_or_else(PoisonError::into_inner);
         }
-        if waiting.last >= FILL_FROM && waiting.others.is_some_and(|until| Instant::now() < until) {
+        if waiting.is_to_be_filled() {
             waiting = self.fill(waiting, expected);
         }
         let news = std::mem::take(&mut waiting.news);
-        let mut jobs = Vec::with_capacity(waiting.jobs.len().min(jobs_max));
-        let mut bytes = 0usize;
-        while jobs.len() < jobs_max.max(1) {
-            let fits = |job: &Job<C>| jobs.is_empty() || bytes.saturating_add(job.weight) <= bytes_max;
-            if !waiting.jobs.front().is_some_and(fits) {
-                break;
-            }
-            let Some(job) = waiting.jobs.pop_front() else { break };
-            bytes = bytes.saturating_add(job.weight);
-            waiting.bytes = waiting.bytes.saturating_sub(job.weight);
-            jobs.push(job);
-        }
-        if !jobs.is_empty() {
-            waiting.last = jobs.len();
+        let at_least = usize::from(ahead == 0);
+        let jobs = waiting.take(at_least, jobs_max.saturating_sub(ahead), bytes_max);
+        if ahead + jobs.len() > 0 {
+            waiting.last = ahead + jobs.len();
         }
         Some(Work { jobs, news })
+    }
+
+    /// Jobs to plan while a group is on its way, up to the bounds, unless it has landed.
+    pub(crate) fn meanwhile(&self, jobs_max: usize, bytes_max: usize) -> Meanwhile<C> {
+        let mut waiting = self.lock();
+        let wanted = AHEAD_AT_ONCE.min(jobs_max);
+        loop {
+            if std::mem::take(&mut waiting.landed) {
+                waiting.wanted = 0;
+                return Meanwhile::Landed;
+            }
+            if wanted > 0 && waiting.jobs.len() >= wanted {
+                let jobs = waiting.take(0, jobs_max, bytes_max);
+                if !jobs.is_empty() {
+                    waiting.wanted = 0;
+                    return Meanwhile::Jobs(jobs);
+                }
+            }
+            // Where no more of them fit, none wakes us.
+            waiting.wanted = if waiting.jobs.len() >= wanted { usize::MAX } else { wanted };
+            waiting = self.ready.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Whether the next group may be sent before the queue is looked at: nobody has news, and it is not to be filled.
+    pub(crate) fn lets_go_on(&self) -> bool {
+        let waiting = self.lock();
+        waiting.news.is_empty() && !waiting.is_to_be_filled()
+    }
+
+    /// The group that was on its way has landed.
+    pub(crate) fn land(&self) {
+        self.lock().landed = true;
+        self.ready.notify_one();
     }
 
     /// Waits for a moment until `expected` jobs are there. Who has just got an answer as a rule comes back at

@@ -122,6 +122,8 @@ pub fn h06_a_history_that_is_back_is_gone_on_from(rig: &dyn Rig) {
     store.replace(empty);
     store.look();
     until("it is noticed", || one.diverged(&default()).is_some());
+    // The mark was tried, too: it does not come to what is put in the place of this one.
+    assert!(timed(one.refresh(&default())).is_err());
     store.replace(same);
     store.look();
     until("it is noticed", || one.diverged(&default()).is_none());

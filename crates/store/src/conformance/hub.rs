@@ -55,7 +55,7 @@ pub(super) fn first_org() -> FirstOrg {
 }
 
 /// A hub with its first org, on a store whose commits can be spoiled.
-fn hub(rig: &dyn Rig, limits: HubLimits) -> (Hub<Planner>, Arc<FaultStore>) {
+pub(super) fn hub(rig: &dyn Rig, limits: HubLimits) -> (Hub<Planner>, Arc<FaultStore>) {
     let store = FaultStore::new(rig.store());
     let hub = open(Arc::clone(&store), limits);
     // The rig may spoil commits of its own; the first org is asked for until it is there.
@@ -79,7 +79,7 @@ pub(super) fn stored(store: &dyn MetaStore, org: &OrgName) -> Option<Image> {
 
 /// What everybody sees is what is in the store.
 #[track_caller]
-fn agrees(hub: &Hub<Planner>, org: &OrgName) {
+pub(super) fn agrees(hub: &Hub<Planner>, org: &OrgName) {
     let seen = hub.state(org).unwrap().map(|state| state.as_ref().clone());
     assert_eq!(seen, stored(hub.store().as_ref(), org));
 }
@@ -399,7 +399,8 @@ pub fn the_feed_has_no_gap(rig: &dyn Rig) {
 
 /// C041: all at once, on several threads.
 pub fn c041_many_writers_lose_nothing(rig: &dyn Rig) {
-    let (hub, _) = hub(rig, HubLimits::default());
+    // Every group is planned ahead.
+    let (hub, _) = hub(rig, HubLimits { ahead_from: 1, ..HubLimits::default() });
     let done: BTreeSet<u64> = thread::scope(|scope| {
         let writers: Vec<_> = (0..8u128)
             .map(|writer| {

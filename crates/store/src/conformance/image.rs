@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dataglot_model::{
     ChangedStatement, HeadRecord, Mutation, Name, OrgName, Row, RowKey, Seq, Timestamp, TransactionId,
@@ -64,6 +65,8 @@ pub enum Request {
     CreateOrg(OrgName, u64),
     DropOrg(OrgName),
     Panic,
+    /// Counts how often it is planned.
+    Counted(Arc<AtomicUsize>, Box<Request>),
 }
 
 /// Plans a [`Request`].
@@ -115,6 +118,11 @@ impl Compiler for Planner {
                 vec![Mutation::Delete(super::sample::org_header(name, 0).key())]
             }
             Request::Panic => panic!("asked to"),
+            Request::Counted(count, request) => {
+                let compiled = self.compile(state, target, request);
+                count.fetch_add(1, Ordering::Release);
+                return compiled;
+            }
         };
         let mut state = state.clone();
         mutations.iter().for_each(|m| state.apply(m));

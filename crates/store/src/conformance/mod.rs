@@ -13,6 +13,7 @@
     reason = "it is test code that lives in the library so that every backend can run it"
 )]
 
+pub mod ahead;
 pub mod history;
 pub mod hub;
 pub mod image;
@@ -102,6 +103,15 @@ macro_rules! conformance_tests {
             stopping_finishes_the_queue
             the_feed_has_no_gap
             c041_many_writers_lose_nothing
+        );
+        $crate::conformance_tests!(@cases $make, ahead:
+            what_was_planned_ahead_is_committed_next
+            what_was_planned_on_a_group_that_failed_is_thought_over
+            what_was_planned_on_an_unknown_group_is_not_committed_before_that_is_known
+            what_was_planned_on_a_state_that_others_went_on_from_is_planned_again
+            an_org_that_is_being_made_can_be_written_to
+            an_org_that_is_being_dropped_is_there_until_it_is_gone
+            who_asks_is_answered_however_much_is_written
         );
         $crate::conformance_tests!(@cases $make, shared:
             c105_a_refusal_is_decided_on_the_store

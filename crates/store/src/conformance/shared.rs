@@ -37,7 +37,8 @@ fn open(store: &Arc<SharedStore>) -> Hub<Planner> {
 
 pub(super) fn open_with(store: &Arc<SharedStore>, limits: HubLimits) -> Hub<Planner> {
     let store: Arc<dyn MetaStore> = Arc::<SharedStore>::clone(store);
-    Hub::open(store, Planner, limits).unwrap()
+    // Every group is committed while the next one is planned.
+    Hub::open(store, Planner, HubLimits { ahead_from: 1, ..limits }).unwrap()
 }
 
 /// A second process on the same store, with the image of `default` loaded.
