@@ -15,12 +15,12 @@
 
 mod plan;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use dataglot_model::{HeadRecord, OrgName, TransactionId};
+use dataglot_model::{HeadRecord, OrgName, Seq, TransactionId};
 
 use self::plan::{Plan, Planned};
 use crate::flight::{Flights, commit};
@@ -48,6 +48,8 @@ pub(crate) struct Committer<C: Compiler> {
     sent: Option<Sent<C>>,
     /// What was planned on a group that came to nothing, or could not be planned on it.
     again: Vec<Job<C>>,
+    /// What is still to be tried of a group that did not fit, each by itself.
+    apart: VecDeque<Job<C>>,
     /// It may be our turn to write, and nobody else's.
     has_turn: bool,
     /// The group whose outcome is not known yet.
@@ -116,6 +118,7 @@ impl<C: Compiler> Committer<C> {
             ahead: None,
             sent: None,
             again: Vec::new(),
+            apart: VecDeque::new(),
             has_turn: false,
             unsettled: None,
             refused: BTreeMap::new(),
@@ -132,7 +135,8 @@ impl<C: Compiler> Committer<C> {
             }
             let ahead = self.ahead.as_ref();
             let planned = self.again.len() + ahead.map_or(0, |plan| plan.planned.len());
-            let bytes_max = self.group_bytes_max.saturating_sub(ahead.map_or(0, |plan| plan.bytes));
+            let bytes = ahead.map_or(0, |plan| plan.bytes) + self.again.iter().map(|job| job.weight).sum::<usize>();
+            let bytes_max = self.group_bytes_max.saturating_sub(bytes);
             let Some(Work { jobs, news }) = self.queue.drain(planned, self.group_requests_max, bytes_max) else {
                 return;
             };
@@ -174,8 +178,11 @@ impl<C: Compiler> Committer<C> {
             }
             match fate {
                 Fate::Durable => {
+                    let finished = build.finish();
+                    // Before the next one can be durable: then nobody loads what is newer than what is published.
+                    self.follower.images.publish(finished.images);
                     self.send_ahead();
-                    return self.publish(&build, planned);
+                    return self.tell(&finished.answers, finished.committed, planned);
                 }
                 Fate::Conflict => {
                     self.follower.metrics.conflict();
@@ -187,7 +194,7 @@ impl<C: Compiler> Committer<C> {
                 Fate::Fenced => {
                     self.follower.metrics.conflict();
                     jobs = planned.into_iter().map(|p| p.job).collect();
-                    let renamed = jobs.iter_mut().try_for_each(rename);
+                    let renamed = self.rename_all(&mut jobs);
                     if let Err(error) = renamed.and_then(|()| self.catch_up(&build, &mut jobs, attempt)) {
                         return fail(jobs, &error);
                     }
@@ -200,8 +207,16 @@ impl<C: Compiler> Committer<C> {
                 // What does not fit may be one transaction out of many: the others have their try.
                 Fate::Failed(StoreError::DiskFull) if planned.len() > 1 => {
                     drop(build);
-                    let alone = |p: Planned<C>| self.group(Start::Planned(Plan::new(), vec![p.job]), false);
-                    return planned.into_iter().for_each(alone);
+                    self.apart.extend(planned.into_iter().map(|p| p.job));
+                    while let Some(job) = self.apart.pop_front() {
+                        if self.unsettled.is_some() {
+                            // That is found out before.
+                            self.again.push(job);
+                        } else {
+                            self.group(Start::Planned(Plan::new(), vec![job]), false);
+                        }
+                    }
+                    return;
                 }
                 Fate::Failed(error) => {
                     drop(build);
@@ -240,7 +255,8 @@ impl<C: Compiler> Committer<C> {
         plans_ahead: bool,
     ) -> Tried<C> {
         self.plan(&mut plan, None, jobs);
-        let Plan { build, planned, put_off: _, consulted, bytes: _ } = plan;
+        let Plan { build, planned, put_off, consulted, bytes: _ } = plan;
+        self.again.extend(put_off);
         let build = Arc::new(build);
         match self.confirm(&build, consulted.into_inner(), asked) {
             Ok(true) if build.is_empty() => Tried { build, planned, fate: Fate::Durable },
@@ -265,7 +281,9 @@ impl<C: Compiler> Committer<C> {
         if !self.again.is_empty() || !self.queue.lets_go_on() {
             return;
         }
-        let Some(Plan { build, planned, .. }) = self.ahead.take_if(is_fit) else { return };
+        let Some(Plan { build, planned, put_off: _, consulted: _, bytes: _ }) = self.ahead.take_if(is_fit) else {
+            return;
+        };
         let (build, at) = (Arc::new(build), Instant::now());
         if self.flights.send(&build) {
             self.sent = Some(Sent { build, planned, at });
@@ -360,7 +378,11 @@ impl<C: Compiler> Committer<C> {
                 // One that cannot catch up is behind; the commit would notice.
                 build.orgs().for_each(|org| drop(self.follower.catch_up(org)));
             }
-            Ok(true) => self.publish(&build, Vec::new()),
+            Ok(true) => {
+                let finished = build.finish();
+                self.follower.images.publish(finished.images);
+                self.follower.announce(finished.committed);
+            }
             Ok(false) => {}
             Err(error) => {
                 self.unsettled = Some(build);
@@ -368,6 +390,12 @@ impl<C: Compiler> Committer<C> {
             }
         }
         Ok(())
+    }
+
+    /// Gives other ids to `jobs` and to all that may be sent later: somebody may have been told of the present ones that
+    /// they are not committed.
+    fn rename_all(&mut self, jobs: &mut [Job<C>]) -> Result<(), StoreError> {
+        jobs.iter_mut().chain(&mut self.again).chain(&mut self.apart).try_for_each(rename)
     }
 
     /// Takes over what other writers have made of the group's orgs.
@@ -380,7 +408,7 @@ impl<C: Compiler> Committer<C> {
             match self.follower.store.take_turn(org) {
                 Ok(is_fenced) => {
                     if is_fenced {
-                        jobs.iter_mut().try_for_each(rename)?;
+                        self.rename_all(jobs)?;
                     }
                     return self.take_over(org);
                 }
@@ -408,14 +436,16 @@ impl<C: Compiler> Committer<C> {
         }
     }
 
-    /// The group is durable: swap the images, then answer, then announce.
-    fn publish(&self, build: &Build<C::State>, planned: Vec<Planned<C>>) {
-        let finished = build.finish();
-        let images = &self.follower.images;
-        images.publish(finished.images);
+    /// The group is durable and published: answer, then announce.
+    fn tell(
+        &self,
+        answers: &BTreeMap<OrgName, Arc<C::State>>,
+        committed: Vec<(OrgName, Seq)>,
+        planned: Vec<Planned<C>>,
+    ) {
         for Planned { job, answer: outcome } in planned {
             let org = &job.submission.org;
-            let state = finished.answers.get(org).cloned().or_else(|| images.get(org));
+            let state = answers.get(org).cloned().or_else(|| self.follower.images.get(org));
             let outcome = match (outcome, state) {
                 (Err(refusal), _) => Err(SubmitError::Refused(refusal)),
                 (Ok((seq, answer)), Some(state)) => Ok(Done { id: job.submission.id, seq, answer, state }),
@@ -424,7 +454,7 @@ impl<C: Compiler> Committer<C> {
             };
             answer(job, outcome);
         }
-        self.follower.announce(finished.committed);
+        self.follower.announce(committed);
     }
 }
 

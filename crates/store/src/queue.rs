@@ -162,6 +162,7 @@ impl<C: Compiler> Queue<C> {
     /// group to fill. `None`: stopped, and nothing is left.
     pub(crate) fn drain(&self, ahead: usize, jobs_max: usize, bytes_max: usize) -> Option<Work<C>> {
         let mut waiting = self.lock();
+        let jobs_max = jobs_max.saturating_sub(ahead);
         let expected = waiting.last.saturating_add(waiting.jobs.len()).min(jobs_max);
         while ahead == 0 && waiting.jobs.is_empty() && waiting.news.is_empty() {
             if waiting.stopped {
@@ -174,14 +175,14 @@ impl<C: Compiler> Queue<C> {
         }
         let news = std::mem::take(&mut waiting.news);
         let at_least = usize::from(ahead == 0);
-        let jobs = waiting.take(at_least, jobs_max.saturating_sub(ahead), bytes_max);
+        let jobs = waiting.take(at_least, jobs_max, bytes_max);
         if ahead + jobs.len() > 0 {
             waiting.last = ahead + jobs.len();
         }
         Some(Work { jobs, news })
     }
 
-    /// Jobs to plan while a group is on its way, up to the bounds, unless it has landed.
+    /// A few jobs to plan while a group is on its way, up to the bounds, unless it has landed.
     pub(crate) fn meanwhile(&self, jobs_max: usize, bytes_max: usize) -> Meanwhile<C> {
         let mut waiting = self.lock();
         let wanted = AHEAD_AT_ONCE.min(jobs_max);
@@ -191,7 +192,7 @@ impl<C: Compiler> Queue<C> {
                 return Meanwhile::Landed;
             }
             if wanted > 0 && waiting.jobs.len() >= wanted {
-                let jobs = waiting.take(0, jobs_max, bytes_max);
+                let jobs = waiting.take(0, wanted, bytes_max);
                 if !jobs.is_empty() {
                     waiting.wanted = 0;
                     return Meanwhile::Jobs(jobs);

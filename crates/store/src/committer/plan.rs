@@ -33,7 +33,7 @@ impl<C: Compiler> Planned<C> {
 pub(super) struct Plan<C: Compiler> {
     pub(super) build: Build<C::State>,
     pub(super) planned: Vec<Planned<C>>,
-    /// Jobs that cannot be planned, as it looks: not before it is known what became of the group before.
+    /// Jobs that cannot be planned, as it looks: that is said once it is durable what it looks like.
     pub(super) put_off: Vec<Job<C>>,
     /// The heads that were looked at, of what is published or will have been; `None`: there is no such org.
     pub(super) consulted: Consulted,
@@ -78,7 +78,10 @@ impl<C: Compiler> Committer<C> {
             let alone = plan.build.is_empty() && on.is_none() && !is_shared;
             let mut draft = Draft { build: &mut plan.build, on, consulted: &plan.consulted };
             match self.plan_one(&mut draft, &mut job) {
-                Err(_) if on.is_some() => plan.put_off.push(job),
+                Err(_) if on.is_some() || !plan.build.is_empty() => {
+                    plan.bytes = plan.bytes.saturating_add(job.weight);
+                    plan.put_off.push(job);
+                }
                 Err(error) => answer(job, Err(SubmitError::Failed(error))),
                 Ok(Err(refusal)) if alone => answer(job, Err(SubmitError::Refused(refusal))),
                 Ok(outcome) => {
@@ -89,7 +92,8 @@ impl<C: Compiler> Committer<C> {
         }
     }
 
-    /// Plans what comes in on the group that is on its way, until that has landed.
+    /// Plans what comes in on the group that is on its way, until that has landed. What has to be loaded first waits:
+    /// those whose group it is do not wait for it.
     pub(super) fn plan_ahead(&mut self, on: &Build<C::State>) {
         let mut ahead = Plan::new();
         loop {
@@ -193,7 +197,8 @@ impl<C: Compiler> Committer<C> {
         Ok((Some(seq), answer))
     }
 
-    /// The org's newest image, earlier transactions of the group included.
+    /// The org's newest image, earlier transactions of the group included. On a group that is on its way it may be
+    /// an error that it is not loaded.
     fn newest(&self, draft: &Draft<'_, C::State>, org: &OrgName) -> Result<Option<C::State>, StoreError> {
         if let Some(state) = draft.build.state(org) {
             return Ok(state.cloned());
@@ -208,7 +213,11 @@ impl<C: Compiler> Committer<C> {
         if let Some(error) = self.refused.get(org).cloned().or_else(|| self.follower.contact.diverged(org)) {
             return Err(error);
         }
-        let state = self.follower.images.get_or_load(org)?;
+        let state = match (draft.on, self.follower.images.get(org)) {
+            (_, Some(state)) => Some(state),
+            (Some(_), None) => return Err(StoreError::NoSuchOrg(org.clone())),
+            (None, None) => self.follower.images.get_or_load(org)?,
+        };
         consult(state.as_ref().map(|s| s.head()));
         Ok(state.map(|state| C::State::clone(&state)))
     }

@@ -205,6 +205,34 @@ pub fn c113_what_does_not_fit_takes_no_other_with_it(rig: &dyn Rig) {
     agrees(&hub, &default());
 }
 
+/// D-03, where a group did not fit and its transactions are tried one by one: not after one whose outcome nobody knows.
+pub fn nothing_is_tried_apart_after_an_unknown_outcome(rig: &dyn Rig) {
+    let (hub, store) = hub(rig, HubLimits::default());
+    let held = store.hold();
+    let blocker = submit(&hub, &default(), 1, Request::CreateIfNotExists(role("blocker")));
+    held.until_waiting();
+    let (a, b) = (submit(&hub, &default(), 2, Request::Create(role("a"))), Request::Create(role("b")));
+    let b = submit(&hub, &default(), 3, b);
+    store.next([Fault::None, Fault::Full, Fault::LostReply]);
+    store.fail_lookups(usize::MAX);
+    let commits = store.commits();
+    drop(held);
+    let (blocker, a, b) = (blocker.wait(), a.wait(), b.wait());
+    assert!(matches!(b.err(), Some(SubmitError::Failed(_))));
+    if blocker.is_err() {
+        // The rig has lost the blocker's answer: that is the unknown outcome, and nothing more was tried.
+        assert_eq!(store.commits(), commits);
+        return;
+    }
+    assert_eq!(a.err(), Some(SubmitError::Unknown(TransactionId(2))));
+    assert_eq!(store.commits() - commits, 2);
+    store.fail_lookups(0);
+    until_done(&hub, &default(), 400_000, || Request::CreateIfNotExists(role("b")));
+    let found = block_on(hub.transaction(&default(), TransactionId(2))).unwrap();
+    assert_eq!(found.is_some(), has(&hub, &default(), "a"));
+    agrees(&hub, &default());
+}
+
 /// Lost on the way there: it failed. Lost on the way back: it is done.
 pub fn an_unknown_outcome_is_found_out(rig: &dyn Rig) {
     let (hub, store) = hub(rig, HubLimits::default());

@@ -93,6 +93,7 @@ macro_rules! conformance_tests {
             c055_racing_creates_make_one
             a_refusal_that_depends_on_a_failed_group_is_thought_over
             c113_what_does_not_fit_takes_no_other_with_it
+            nothing_is_tried_apart_after_an_unknown_outcome
             an_unknown_outcome_is_found_out
             nothing_is_committed_before_an_unknown_outcome_is_known
             a_ticket_can_be_withdrawn_in_time

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use dataglot_model::{HeadRecord, OrgName, Seq};
 use serde::Deserialize;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::time::sleep_until;
 use tokio_postgres::Notification;
 
@@ -32,7 +32,9 @@ const CHANNEL: &str = "dataglot_changes";
 const TELL_EVERY: Duration = Duration::from_millis(2);
 /// The least time between two looks, however many images are loaded.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// So many groups of others between two looks are worth to be reckoned with.
+/// The least time between two questions to the server's statistics: its sessions report about once a second.
+const MOVED_EVERY: Duration = Duration::from_millis(900);
+/// So many groups of others between two such questions are worth to be reckoned with.
 const OTHERS_MIN: i64 = 20;
 /// The first wait after a failure; each one is about twice as long as the one before.
 const WAIT_MIN: Duration = Duration::from_millis(20);
@@ -47,18 +49,13 @@ pub(super) struct Follower {
 }
 
 impl Follower {
-    /// Starts it. `loaded`: there are more images.
-    pub(super) fn start(
-        reach: Arc<Reach>,
-        told: Arc<Told>,
-        loaded: Arc<Notify>,
-        watcher: Arc<dyn Watcher>,
-    ) -> Result<Self, StoreError> {
+    /// Starts it.
+    pub(super) fn start(reach: Arc<Reach>, told: Arc<Told>, watcher: Arc<dyn Watcher>) -> Result<Self, StoreError> {
         let (running, mut stopped) = watch::channel(());
         let runtime = runtime()?;
         let follow = move || {
             runtime.block_on(async {
-                let mut follow = pin!(follow(&reach, &told, &loaded, watcher.as_ref()));
+                let mut follow = pin!(follow(&reach, &told, watcher.as_ref()));
                 let mut stopped = pin!(stopped.changed());
                 poll_fn(|cx| {
                     if stopped.as_mut().poll(cx).is_ready() {
@@ -77,11 +74,11 @@ impl Follower {
     }
 }
 
-async fn follow(reach: &Reach, told: &Told, loaded: &Notify, watcher: &dyn Watcher) {
+async fn follow(reach: &Reach, told: &Told, watcher: &dyn Watcher) {
     let mut wait = WAIT_MIN;
     reach.set_followed(true);
     loop {
-        let Err(failure) = listen(reach, told, loaded, watcher, &mut wait).await;
+        let Err(failure) = listen(reach, told, watcher, &mut wait).await;
         if matches!(failure, Failure::Silent) {
             reach.fell_silent();
         }
@@ -106,7 +103,6 @@ fn jittered(wait: Duration) -> Duration {
 async fn listen(
     reach: &Reach,
     told: &Told,
-    loaded: &Notify,
     watcher: &dyn Watcher,
     wait: &mut Duration,
 ) -> Result<std::convert::Infallible, Failure> {
@@ -124,17 +120,17 @@ async fn listen(
     let mut moved = Moved::default();
     loop {
         let at = Instant::now();
+        told.looks();
         let heads = look(&session, &mut driver, &mut interest, watcher.orgs()).await?;
         reach.is_up();
         *wait = WAIT_MIN;
         watcher.seen(at, heads);
-        let others = driver.drive(&session, moved.by_others(&session, told.groups())).await?;
-        if others >= OTHERS_MIN {
-            watcher.others_write(at + reach.poll_interval * 2);
+        if driver.drive(&session, moved.by_others(&session, told, at)).await? >= OTHERS_MIN {
+            watcher.others_write(at + reach.poll_interval.max(MOVED_EVERY) * 2);
         }
         loop {
             let until = Until { look: at + reach.poll_interval, look_for_more: at + LOOK_EVERY, tell_from };
-            match wait_for(&mut driver, told, loaded, until).await? {
+            match wait_for(&mut driver, told, until).await? {
                 Next::Hear => {
                     coalesce(&mut driver.notifications, own).into_iter().for_each(|(org, seq)| watcher.hint(org, seq));
                 }
@@ -165,21 +161,30 @@ async fn look(
 /// How often the server has moved a head, as it counts for its statistics.
 #[derive(Default)]
 struct Moved {
-    /// By anybody; `None`: it was not asked yet.
-    all: Option<i64>,
-    /// By this coordinator.
+    /// When it was asked last, and what it said.
+    before: Option<(Instant, i64)>,
+    /// By this coordinator, until then.
     own: u64,
+    /// What the server has still to report of our own, as a negative number.
+    balance: i64,
 }
 
 impl Moved {
-    /// About how often others have done so since this was asked last.
-    async fn by_others(&mut self, session: &Session, own: u64) -> Result<i64, Failure> {
+    /// About how often others have done so since this was asked last; 0 if that was just now.
+    async fn by_others(&mut self, session: &Session, told: &Told, at: Instant) -> Result<i64, Failure> {
+        if self.before.is_some_and(|(before, _)| at.duration_since(before) < MOVED_EVERY) {
+            return Ok(0);
+        }
+        let own = told.moved();
         let sql = || "SELECT pg_stat_get_tuples_updated('heads'::regclass)".to_owned();
         let statement = session.prepare(Prepared::Moved, &[], sql).await?;
         let all: i64 = session.client.query_one(&statement, &[]).await?.try_get(0)?;
-        let before = self.all.replace(all).unwrap_or(all);
         let own_since = own.saturating_sub(std::mem::replace(&mut self.own, own));
-        Ok((all - before).saturating_sub_unsigned(own_since))
+        let Some((_, before)) = self.before.replace((at, all)) else { return Ok(0) };
+        self.balance = self.balance.saturating_add(all - before).saturating_sub_unsigned(own_since);
+        let others = self.balance.max(0);
+        self.balance = self.balance.min(0);
+        Ok(others)
     }
 }
 
@@ -203,14 +208,14 @@ struct Until {
 }
 
 /// Waits for what comes next.
-async fn wait_for(driver: &mut Driver, told: &Told, loaded: &Notify, until: Until) -> Result<Next, Failure> {
+async fn wait_for(driver: &mut Driver, told: &Told, until: Until) -> Result<Next, Failure> {
     if Instant::now() >= until.look {
         // However much there is to hear and to tell.
         return Ok(Next::Look);
     }
     let mut alarm = pin!(sleep_until(until.look.into()));
     let mut more = pin!(async {
-        loaded.notified().await;
+        told.more().await;
         sleep_until(until.look_for_more.into()).await;
     });
     let mut to_tell = pin!(async {

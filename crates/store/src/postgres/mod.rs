@@ -42,7 +42,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use dataglot_model::{HeadRecord, OrgName, Seq, TransactionId};
-use tokio::sync::Notify;
 
 use self::connection::{Connection, Failure, Session, Settings, ensure_schema};
 use self::follow::Follower;
@@ -93,8 +92,6 @@ struct PostgresStore {
     writer: Mutex<Writer>,
     follower: Mutex<Option<Follower>>,
     told: Arc<Told>,
-    /// There are more images.
-    loaded: Arc<Notify>,
 }
 
 /// Opens the store in a PostgreSQL database. Its schema is made or brought up to date, if the role may.
@@ -123,7 +120,6 @@ pub fn open_postgres(options: PostgresOptions) -> Result<Arc<dyn MetaStore>, Sto
         writer: Mutex::new(Writer::new()?),
         follower: Mutex::new(None),
         told: Arc::default(),
-        loaded: Arc::default(),
     }))
 }
 
@@ -174,14 +170,13 @@ impl MetaStore for PostgresStore {
     }
 
     fn watch(&self, watcher: Arc<dyn Watcher>) -> Result<(), StoreError> {
-        let (told, loaded) = (Arc::clone(&self.told), Arc::clone(&self.loaded));
-        let follower = Follower::start(Arc::clone(&self.reach), told, loaded, watcher)?;
+        let follower = Follower::start(Arc::clone(&self.reach), Arc::clone(&self.told), watcher)?;
         *self.follower.lock().unwrap_or_else(PoisonError::into_inner) = Some(follower);
         Ok(())
     }
 
     fn orgs_added(&self) {
-        self.loaded.notify_one();
+        self.told.look_for_more();
     }
 
     fn halt(&self, org: &OrgName, seen: Seq) -> Result<(), StoreError> {

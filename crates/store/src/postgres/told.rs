@@ -1,10 +1,10 @@
-//! What the thread that listens is given to tell the other coordinators.
+//! What the thread that listens is given: what to tell the other coordinators, and that there is more to look for.
 //!
 //! A commit does not notify by itself: in its transaction that would hold the server's one lock for
 //! notifications until it is on disk, and commits of different orgs would wait for each other.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use dataglot_model::{OrgName, Seq};
@@ -17,13 +17,17 @@ use crate::{Base, Group};
 pub(super) struct Told {
     news: Mutex<BTreeMap<OrgName, Seq>>,
     some: Notify,
-    groups: AtomicU64,
+    moved: AtomicU64,
+    /// There are images that were not looked for yet.
+    is_more: AtomicBool,
+    more: Notify,
 }
 
 impl Told {
     /// The group was committed.
     pub(super) fn committed(&self, group: &Group<'_>) {
-        self.groups.fetch_add(1, Ordering::Relaxed);
+        let moved = group.orgs.iter().filter(|o| matches!(o.base, Base::At { .. }) && o.head.is_some() && !o.erase);
+        self.moved.fetch_add(moved.count() as u64, Ordering::Relaxed);
         let mut news = self.news();
         for org in &group.orgs {
             let before = match org.base {
@@ -57,9 +61,27 @@ impl Told {
         news.into_iter().map(|(org, seq)| (org.clone(), payload(&org, seq))).collect()
     }
 
-    /// How many groups were committed here.
-    pub(super) fn groups(&self) -> u64 {
-        self.groups.load(Ordering::Relaxed)
+    /// How many heads were moved here.
+    pub(super) fn moved(&self) -> u64 {
+        self.moved.load(Ordering::Relaxed)
+    }
+
+    /// There are more images.
+    pub(super) fn look_for_more(&self) {
+        self.is_more.store(true, Ordering::Release);
+        self.more.notify_one();
+    }
+
+    /// Waits until there are.
+    pub(super) async fn more(&self) {
+        while !self.is_more.load(Ordering::Acquire) {
+            self.more.notified().await;
+        }
+    }
+
+    /// All that there are from here on are looked for.
+    pub(super) fn looks(&self) {
+        self.is_more.store(false, Ordering::Release);
     }
 
     fn news(&self) -> MutexGuard<'_, BTreeMap<OrgName, Seq>> {

@@ -34,19 +34,28 @@ impl RedbStore {
     /// Runs `write` in a transaction and commits it durably.
     pub(super) fn write(&self, write: &dyn Fn(&WriteTransaction) -> Result<(), GiveUp>) -> Result<(), CommitError> {
         for again in [true, false] {
-            let ended = self.with(|database, gate| match gate.release() {
-                Ok(()) => attempt(database, write),
-                Err(error) => {
-                    // It may have been the sync.
-                    self.unsynced.store(true, Ordering::Release);
-                    Ended { result: Err(CommitError::Failed(StoreError::io("write", &error))), broken: true }
-                }
+            let ended = self.with(|database, gate| {
+                let (ended, in_doubt) = match gate.release() {
+                    Ok(()) => {
+                        let ended = attempt(database, write);
+                        // No room is noticed when something is written, not when it is synced.
+                        let unknown =
+                            matches!(&ended.result, Err(CommitError::Unknown(error)) if *error != StoreError::DiskFull);
+                        let in_doubt = ended.broken && unknown;
+                        (ended, in_doubt)
+                    }
+                    Err(error) => {
+                        let result = Err(CommitError::Failed(StoreError::io("write", &error)));
+                        // It may have been the sync.
+                        (Ended { result, broken: true }, true)
+                    }
+                };
+                // While nobody can open it anew: whoever does has to know.
+                self.unsynced.fetch_or(in_doubt, Ordering::AcqRel);
+                ended
             });
             let Ended { result, broken } = ended.map_err(CommitError::Failed)?;
             if broken {
-                // No room is noticed when something is written, not when it is synced.
-                let in_doubt = matches!(&result, Err(CommitError::Unknown(error)) if *error != StoreError::DiskFull);
-                self.unsynced.fetch_or(in_doubt, Ordering::AcqRel);
                 self.poison();
             }
             // The error of an earlier call, before anything of this one was written.
