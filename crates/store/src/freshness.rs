@@ -6,7 +6,6 @@
 //! lease is over.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -39,13 +38,14 @@ pub(crate) struct Contact {
     shared: bool,
     lease: Duration,
     confirmed: Mutex<Confirmed>,
-    lost: AtomicBool,
 }
 
 struct Confirmed {
     /// When all images were, but for those that are behind.
     at: Instant,
     behind: BTreeMap<OrgName, Behind>,
+    /// When the store could not be reached, if it has answered no question since.
+    lost: Option<Instant>,
 }
 
 /// An image that could not be brought up to the store.
@@ -59,8 +59,8 @@ struct Behind {
 impl Contact {
     /// The store has just been read.
     pub(crate) fn new(shared: bool, lease: Duration) -> Self {
-        let confirmed = Confirmed { at: Instant::now(), behind: BTreeMap::new() };
-        Contact { shared, lease, confirmed: Mutex::new(confirmed), lost: AtomicBool::new(false) }
+        let confirmed = Confirmed { at: Instant::now(), behind: BTreeMap::new(), lost: None };
+        Contact { shared, lease, confirmed: Mutex::new(confirmed) }
     }
 
     /// Whether other processes may write to the store.
@@ -72,13 +72,13 @@ impl Contact {
     pub(crate) fn confirm(&self, at: Instant) {
         let mut confirmed = self.confirmed();
         confirmed.at = at.max(confirmed.at);
-        drop(confirmed);
-        self.lost.store(false, Ordering::Release);
+        // An answer to a question from before says nothing of now.
+        confirmed.lost.take_if(|lost| *lost <= at);
     }
 
     /// The store could not be reached.
     pub(crate) fn lose(&self) {
-        self.lost.store(true, Ordering::Release);
+        self.confirmed().lost = Some(Instant::now());
     }
 
     /// The org's image could not be brought up to the store.
@@ -119,7 +119,7 @@ impl Contact {
             Freshness::Current
         } else if age >= self.lease {
             Freshness::Expired { age }
-        } else if self.lost.load(Ordering::Acquire) || age >= self.lease / LEASE_PARTS {
+        } else if self.confirmed().lost.is_some() || age >= self.lease / LEASE_PARTS {
             Freshness::Stale { age }
         } else {
             Freshness::Current
@@ -163,8 +163,11 @@ mod tests {
     fn m7_images_grow_stale_and_then_nobody_is_let_in() {
         let contact = Contact::new(true, Duration::from_secs(30));
         assert_eq!(contact.freshness(), Freshness::Current);
+        let before = Instant::now();
         contact.lose();
         assert!(matches!(contact.freshness(), Freshness::Stale { .. }));
+        contact.confirm(before.checked_sub(Duration::from_millis(1)).unwrap());
+        assert!(matches!(contact.freshness(), Freshness::Stale { .. }), "that was asked before");
         contact.confirm(Instant::now());
         assert_eq!(contact.freshness(), Freshness::Current);
 
