@@ -23,13 +23,16 @@ use super::connection::{Driver, Failure, Prepared, Session, open_session, runtim
 use super::interest::{self, Interest};
 use super::reach::Reach;
 use super::read::read_heads_of;
-use super::told::Told;
+use super::told::{Silences, Told};
 use crate::{StoreError, Watcher};
 
 /// Where the news of a commit goes.
 const CHANNEL: &str = "dataglot_changes";
 /// The least time between two messages to the others: each wakes all of them.
 const TELL_EVERY: Duration = Duration::from_millis(2);
+/// For so long nobody is asked again whether he follows an org that nobody else follows. Whoever begins to reads its
+/// head first, and hears of what comes after that by so much later once.
+const SILENCE: Duration = Duration::from_millis(20);
 /// The least time between two looks, however many images are loaded.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// The least time between two questions to the server's statistics: its sessions report about once a second.
@@ -116,6 +119,7 @@ async fn listen(
     driver.drive(&session, async { Ok(session.client.batch_execute(&set_up).await?) }).await?;
     let own = driver.drive(&session, async { own_pid(&session).await }).await?;
     let mut tell_from = Instant::now();
+    let mut silences = Silences::new();
     let mut interest = Interest::default();
     let mut moved = Moved::default();
     loop {
@@ -130,13 +134,17 @@ async fn listen(
         }
         loop {
             let until = Until { look: at + reach.poll_interval, look_for_more: at + LOOK_EVERY, tell_from };
-            match wait_for(&mut driver, told, until).await? {
+            match wait_for(&mut driver, told, &silences, until).await? {
                 Next::Hear => {
                     coalesce(&mut driver.notifications, own).into_iter().for_each(|(org, seq)| watcher.hint(org, seq));
                 }
                 Next::Tell => {
-                    driver.drive(&session, interest::tell(&session, CHANNEL, told.take())).await?;
-                    tell_from = Instant::now() + TELL_EVERY;
+                    let news = told.take(&silences);
+                    let nobody_s = driver.drive(&session, interest::tell(&session, CHANNEL, news)).await?;
+                    let now = Instant::now();
+                    tell_from = now + TELL_EVERY;
+                    silences.retain(|_, until| *until > now);
+                    silences.extend(nobody_s.into_iter().map(|org| (org, now + SILENCE)));
                 }
                 Next::Look => break,
             }
@@ -208,7 +216,7 @@ struct Until {
 }
 
 /// Waits for what comes next.
-async fn wait_for(driver: &mut Driver, told: &Told, until: Until) -> Result<Next, Failure> {
+async fn wait_for(driver: &mut Driver, told: &Told, silences: &Silences, until: Until) -> Result<Next, Failure> {
     if Instant::now() >= until.look {
         // However much there is to hear and to tell.
         return Ok(Next::Look);
@@ -218,10 +226,7 @@ async fn wait_for(driver: &mut Driver, told: &Told, until: Until) -> Result<Next
         told.more().await;
         sleep_until(until.look_for_more.into()).await;
     });
-    let mut to_tell = pin!(async {
-        told.some().await;
-        sleep_until(until.tell_from.into()).await;
-    });
+    let mut to_tell = pin!(told.due(until.tell_from, silences));
     poll_fn(|cx| {
         driver.poll(cx);
         if !driver.notifications.is_empty() {

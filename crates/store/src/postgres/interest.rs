@@ -36,19 +36,27 @@ impl Interest {
     }
 }
 
-/// Sends each payload to `channel`, if somebody else follows its org.
-pub(super) async fn tell(session: &Session, channel: &str, news: Vec<(OrgName, String)>) -> Result<(), Failure> {
+/// Sends each payload to `channel`, if somebody else follows its org. Returns the orgs that nobody else follows.
+pub(super) async fn tell(
+    session: &Session,
+    channel: &str,
+    news: Vec<(OrgName, String)>,
+) -> Result<Vec<OrgName>, Failure> {
     let sql = || {
         format!(
-            "SELECT pg_notify('{channel}', payload) FROM unnest($1, $2) AS u (place, payload) \
+            "SELECT place, pg_notify('{channel}', payload) FROM unnest($1, $2) AS u (place, payload) \
              WHERE NOT pg_try_advisory_xact_lock({CLASS}, place)"
         )
     };
     let statement = session.prepare(Prepared::Tell, &[Type::INT4_ARRAY, Type::TEXT_ARRAY], sql).await?;
-    let (places, payloads): (Vec<_>, Vec<_>) = news.into_iter().map(|(org, payload)| (place(&org), payload)).unzip();
+    let (orgs, payloads): (Vec<_>, Vec<_>) = news.into_iter().unzip();
+    let places: Vec<_> = orgs.iter().map(place).collect();
     let parameters: [&(dyn ToSql + Sync); 2] = [&places, &payloads];
-    session.client.execute(&statement, &parameters).await?;
-    Ok(())
+    let mut told = BTreeSet::new();
+    for row in session.client.query(&statement, &parameters).await? {
+        told.insert(row.try_get::<_, i32>(0)?);
+    }
+    Ok(orgs.into_iter().filter(|org| !told.contains(&place(org))).collect())
 }
 
 /// The same in every coordinator of every version.

@@ -124,7 +124,7 @@ fn h05_whoever_follows_an_org_is_told_and_nobody_is_told_for_nothing() {
     let payloads = Payloads::listen(&database);
     create(&one, 2, "a").unwrap();
     let told = "SELECT count(*) FROM pg_stat_activity \
-                WHERE datname = current_database() AND state = 'idle' AND query LIKE 'SELECT pg_notify(%'";
+                WHERE datname = current_database() AND state = 'idle' AND query LIKE 'SELECT place, pg_notify(%'";
     until("it has looked for somebody to tell", || database.query_one(told) == "1");
     assert_eq!(payloads.all(), [""; 0]);
 
