@@ -78,7 +78,8 @@ impl<C: Compiler> Committer<C> {
             let alone = plan.build.is_empty() && on.is_none() && !is_shared;
             let mut draft = Draft { build: &mut plan.build, on, consulted: &plan.consulted };
             match self.plan_one(&mut draft, &mut job) {
-                Err(_) if on.is_some() || !plan.build.is_empty() => {
+                // What does not depend on the group itself is said at once: later it might be put off again and again.
+                Err(_) if on.is_some() || plan.build.state(&job.submission.org).is_some() => {
                     plan.bytes = plan.bytes.saturating_add(job.weight);
                     plan.put_off.push(job);
                 }

@@ -1,16 +1,18 @@
 //! Cases on what is planned while a group is on its way.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use dataglot_model::{Mutation, Seq, TransactionId};
+use tokio::time::timeout;
 
 use super::Rig;
 use super::hub::{agrees, block_on, default, has, hub, until_done};
 use super::image::{Planner, Refusal, Request, submit};
 use super::sample::{org, role};
-use super::shared::{shared, timed, until};
+use super::shared::{DEADLINE, shared, timed, until};
 use crate::fault::{Fault, FaultStore};
 use crate::{Hub, HubLimits, StoreError, SubmitError, Ticket};
 
@@ -219,27 +221,33 @@ pub fn an_org_that_is_being_dropped_is_there_until_it_is_gone(rig: &dyn Rig) {
     }
 }
 
-/// One group after the other is on its way, and who asks how new an image is gets an answer all the same.
+/// One group after the other is on its way, and who asks how new an image is gets an answer all the same. So does who
+/// has something for an org that is not there.
 pub fn who_asks_is_answered_however_much_is_written(rig: &dyn Rig) {
     let (_, hub) = shared(rig);
+    let nobody = org("nobody");
+    let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
-        let writers: Vec<_> = (0..16u128)
-            .map(|writer| {
-                let hub = hub.clone();
-                let one = move |i| {
+        for writer in 0..16u128 {
+            let (hub, is_over) = (hub.clone(), &is_over);
+            scope.spawn(move || {
+                for i in (0..).take_while(|_| !is_over.load(Ordering::Acquire)) {
                     let request = || Request::CreateIfNotExists(role(&format!("w{writer}-{i}")));
-                    until_done(&hub, &default(), 1 + 100_000 * writer + i, request)
-                };
-                scope.spawn(move || (0..20).map(one).filter(Option::is_some).count())
-            })
-            .collect();
-        let mut asked = 0;
-        while writers.iter().any(|writer| !writer.is_finished()) {
-            timed(hub.refresh(&default())).unwrap();
-            asked += 1;
+                    until_done(&hub, &default(), 1 + 100_000_000 * writer + 100_000 * i, request);
+                }
+            });
         }
-        assert!(asked > 0);
-        assert_eq!(writers.into_iter().map(|w| w.join().unwrap()).sum::<usize>(), 320);
+        // However it ends, the writers do.
+        let answered = catch_unwind(AssertUnwindSafe(|| {
+            for id in 0..20 {
+                timed(hub.refresh(&default())).unwrap();
+                let ticket = submit(&hub, &nobody, 10_000_000_000 + id, Request::Write(Vec::new()));
+                let told = timed(async { timeout(DEADLINE, ticket).await }).expect("an answer in time").err();
+                assert_eq!(told, Some(SubmitError::Failed(StoreError::NoSuchOrg(nobody.clone()))));
+            }
+        }));
+        is_over.store(true, Ordering::Release);
+        answered.unwrap_or_else(|panic| resume_unwind(panic));
     });
     agrees(&hub, &default());
 }

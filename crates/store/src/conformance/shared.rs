@@ -16,7 +16,7 @@ use crate::fault::{Moment, SharedStore};
 use crate::{Event, Freshness, Hub, HubLimits, MetaStore, StoreError, SubmitError};
 
 /// How long a case waits for what has to happen.
-const DEADLINE: Duration = Duration::from_secs(30);
+pub(super) const DEADLINE: Duration = Duration::from_secs(30);
 
 pub(super) fn shared(rig: &dyn Rig) -> (Arc<SharedStore>, Hub<Planner>) {
     let store = SharedStore::new(rig.store());
